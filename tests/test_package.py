@@ -1,0 +1,51 @@
+"""What a source distribution and a wheel made from it hold."""
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def wheel(root, tmp_path_factory):
+    "A wheel made from a source distribution of a copy; (names in the sdist, opened wheel)."
+    copy = tmp_path_factory.mktemp("build")
+    for name in ("setup.py", "pyproject.toml", "settings.ini", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE"):
+        shutil.copy(root / name, copy)
+    shutil.copytree(root / "pertnb", copy / "pertnb", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "setup.py", "-q", "sdist"], cwd=copy, check=True, capture_output=True)
+    sdist, = (copy / "dist").glob("*.tar.gz")
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", copy / "dist", sdist],
+                   check=True, capture_output=True, cwd=copy)
+    with tarfile.open(sdist) as tar: names = {"/".join(n.split("/")[1:]) for n in tar.getnames()}
+    with zipfile.ZipFile(next((copy / "dist").glob("*.whl"))) as opened: yield names, opened
+
+
+def files(root, folder="pertnb"):
+    return {str(p.relative_to(root)) for p in (root / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+
+
+def test_everything_is_shipped(root, wheel):
+    sdist, opened = wheel
+    expected = files(root)
+    assert expected <= sdist and {"settings.ini", "LICENSE", "README.md"} <= sdist
+    assert expected <= set(opened.namelist())
+
+
+def test_weights_have_provenance_and_are_small(root):
+    weights = sorted((root / "pertnb" / "weights").glob("*.safetensors"))
+    assert weights
+    for path in weights:
+        assert path.with_suffix(".json").exists(), f"{path.name} has no provenance beside it"
+        assert path.stat().st_size < 5_000_000
+
+
+def test_metadata(wheel, settings):
+    _, opened = wheel
+    name, = (n for n in opened.namelist() if n.endswith("METADATA"))
+    text = opened.read(name).decode()
+    assert f"Version: {settings['version']}" in text and "Provides-Extra: dev" in text
+    required = [line for line in text.splitlines() if line.startswith("Requires-Dist") and "extra" not in line]
+    assert len(required) == len(settings["requirements"].split())

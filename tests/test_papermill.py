@@ -1,0 +1,20 @@
+"""A mistake on papermill's command line ends with a non-zero status and one clear line."""
+import re
+
+import pytest
+
+MISTAKES = [
+    (("nonsense", "1"), "ValueError: unknown parameter 'nonsense': known are preset, data, seed"),
+    (("preset", "big"), "ValueError: unknown preset 'big': cifar10c_robust has smoke, quick, small, fast, paper"),
+    (("data", "svhn"), "ValueError: unknown data set 'svhn': known are"),
+    (("methods", "magic"), "ValueError: unknown method 'magic': known are"),
+    (("n_test", "many"), "ValueError: parameter 'n_test' must be of type int, not 'many'"),
+]
+
+
+@pytest.mark.parametrize("parameter, line", MISTAKES, ids=[p[0] for p, _ in MISTAKES])
+def test_mistakes(parameter, line, run, tmp_path):
+    done = run("papermill", "--no-progress-bar", "nbs/05_cifar10c_robust.ipynb", tmp_path / "out.ipynb", "-p", *parameter, IN_TEST="1")
+    assert done.returncode != 0
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr).strip()
+    assert text.splitlines()[-1].startswith(line), text[-2000:]
