@@ -6,7 +6,7 @@
 __all__ = ['ascend', 'Found', 'pgd', 'frozen', 'train_attack', 'Attacked', 'attack_classifier', 'loss_and_right',
            'nested_robustness']
 
-# %% ../nbs/api/08_attack.ipynb #04ff50c1
+# %% ../nbs/api/08_attack.ipynb #d622a712
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from .sets import project
 
-# %% ../nbs/api/08_attack.ipynb #e461f19d
+# %% ../nbs/api/08_attack.ipynb #9542e139
 def ascend(
     u,    # (B, K)
     grad, # gradient of each example's objective (B, K)
@@ -26,7 +26,7 @@ def ascend(
     direction = torch.where((norm > 0) & norm.isfinite(), grad / norm.clamp_min(1e-30), torch.zeros_like(grad))
     return project(u + step * direction, eps)
 
-# %% ../nbs/api/08_attack.ipynb #a1f4b398
+# %% ../nbs/api/08_attack.ipynb #f7df9834
 @dataclass(frozen=True)
 class Found:
     "What PGD found: u (B, K), the objective there (B,), and in how many of the steps an example's gradient was zero (B,)."
@@ -56,7 +56,7 @@ def pgd(
         u = ascend(u.detach(), grad, step_size, eps)
     return Found(best_u, best, zeros)
 
-# %% ../nbs/api/08_attack.ipynb #4db74867
+# %% ../nbs/api/08_attack.ipynb #e50785e6
 @contextmanager
 def frozen(
     model, # nn.Module
@@ -69,7 +69,7 @@ def frozen(
         for p, w in zip(model.parameters(), wanted): p.requires_grad_(w)
         model.train(training)
 
-# %% ../nbs/api/08_attack.ipynb #f6ab97ae
+# %% ../nbs/api/08_attack.ipynb #4276ba42
 def train_attack(
     pset,      # PerturbationSet
     model,     # classifier, in either mode
@@ -79,12 +79,16 @@ def train_attack(
     steps,     # of PGD; the paper trains with 7
     step_size, # the paper's: eps / 5
 ):
-    "The u (B, K) of highest cross-entropy that a few steps of PGD find; for adversarial training (paper, algorithm 1)."
-    prior = pset.prior(x)
-    loss = lambda u: F.cross_entropy(model(pset.perturb(x, u, prior)), y, reduction="none")
-    with frozen(model): return pgd(loss, x.new_zeros(len(x), pset.latent), eps, steps, step_size).u
+    "u (B, K) after a few steps of PGD on the cross-entropy; for adversarial training (paper, algorithm 1)."
+    prior, u = pset.prior(x), x.new_zeros(len(x), pset.latent)
+    with frozen(model):
+        for _ in range(steps):
+            u.requires_grad_()
+            grad, = torch.autograd.grad(F.cross_entropy(model(pset.perturb(x, u, prior)), y, reduction="sum"), u)
+            u = ascend(u.detach(), grad, step_size, eps)
+    return u
 
-# %% ../nbs/api/08_attack.ipynb #76ebb5eb
+# %% ../nbs/api/08_attack.ipynb #21b433b8
 @dataclass(frozen=True)
 class Attacked:
     "Outcome for each example: u (B, K), whether it is still classified correctly there (B,), and zero gradients met (B,)."
@@ -121,13 +125,13 @@ def attack_classifier(
             u[live], live = ascend(v.detach(), grad, step_size or eps / 20, eps), live[right]
     return Attacked(best_u, correct, zeros)
 
-# %% ../nbs/api/08_attack.ipynb #ec515cd2
+# %% ../nbs/api/08_attack.ipynb #c024c58c
 def loss_and_right(pset, model, x, y, u, prior):
     "Cross-entropy (B,) of the classifier at u, and whether it is right (B,)."
     with torch.set_grad_enabled(u.requires_grad): logits = model(pset.perturb(x, u, prior))
     return F.cross_entropy(logits, y, reduction="none"), logits.argmax(1) == y
 
-# %% ../nbs/api/08_attack.ipynb #784787a2
+# %% ../nbs/api/08_attack.ipynb #0405ad3b
 def nested_robustness(
     pset,  # PerturbationSet
     model, # classifier

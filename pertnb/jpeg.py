@@ -6,13 +6,13 @@
 __all__ = ['dct_matrix', 'transform', 'quantisation_table', 'through_dct', 'to_ycc', 'to_rgb', 'halve', 'double_size', 'extend',
            'jpeg']
 
-# %% ../nbs/api/03b_jpeg.ipynb #5a497fe5
+# %% ../nbs/api/03b_jpeg.ipynb #d4a1b1c6
 from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 
-# %% ../nbs/api/03b_jpeg.ipynb #d48b725c
+# %% ../nbs/api/03b_jpeg.ipynb #d9f8dd4a
 @lru_cache(None)
 def dct_matrix():
     "libjpeg's forward eight-point cosine transform (8, 8), times 2^13; jfdctint.c."
@@ -31,7 +31,7 @@ def dct_matrix():
     out[3], out[1] = t6*25172 + z2 + z3, t7*12299 + z1 + z4
     return torch.stack(out)
 
-# %% ../nbs/api/03b_jpeg.ipynb #f2befd4d
+# %% ../nbs/api/03b_jpeg.ipynb #7e390149
 def transform(
     x,      # blocks side by side (N, H, W), multiples of 8
     matrix, # (8, 8)
@@ -44,7 +44,7 @@ def transform(
     y = (x.reshape(-1, x.shape[2]) @ m.T).mul_(2.0**-bits).add_(0.5).floor_().view(x.shape)
     return y.mT if axis == 1 else y
 
-# %% ../nbs/api/03b_jpeg.ipynb #a557d7aa
+# %% ../nbs/api/03b_jpeg.ipynb #1b8914f1
 @lru_cache(None)
 def quantisation_table(
     quality, # 1 to 100
@@ -59,7 +59,7 @@ def quantisation_table(
     scale = 5000//quality if quality < 50 else 200 - 2*quality
     return ((base*scale + 50)//100).clamp(1, 255).double()
 
-# %% ../nbs/api/03b_jpeg.ipynb #74c4b385
+# %% ../nbs/api/03b_jpeg.ipynb #5ddaa0f6
 def through_dct(
     x,       # one component (N, H, W), multiples of 8, 0 to 255
     quality, # 1 to 100
@@ -72,7 +72,7 @@ def through_dct(
     y = torch.copysign(((y.abs() + 4*q)/(8*q)).floor_(), y).mul_(q)
     return transform(transform(y, m.T, 11, 1), m.T, 18, 2).add_(128).clamp_(0, 255)
 
-# %% ../nbs/api/03b_jpeg.ipynb #cb545dab
+# %% ../nbs/api/03b_jpeg.ipynb #1ba55f93
 def to_ycc(
     x, # images (N, 3, H, W), 0 to 255, float64
 ):
@@ -83,7 +83,7 @@ def to_ycc(
     cr = (32768*r - 27439*g - 5329*b + (128 << 16) + 32767)
     return [v.mul_(2**-16).floor_() for v in (y, cb, cr)]
 
-# %% ../nbs/api/03b_jpeg.ipynb #9d9058ad
+# %% ../nbs/api/03b_jpeg.ipynb #0cd582c0
 def to_rgb(
     y,  # luma (N, H, W)
     cb, # blue difference (N, H, W)
@@ -96,7 +96,7 @@ def to_rgb(
     b = (116130*cb + 32768).mul_(2**-16).floor_()
     return torch.stack([r, g, b], 1).add_(y[:, None]).clamp_(0, 255)
 
-# %% ../nbs/api/03b_jpeg.ipynb #0c25091d
+# %% ../nbs/api/03b_jpeg.ipynb #4009083b
 def halve(
     x, # one component (N, H, W), even
 ):
@@ -105,7 +105,7 @@ def halve(
     bias = torch.arange(total.shape[2], device=x.device) % 2 + 1
     return total.add_(bias).mul_(0.25).floor_()
 
-# %% ../nbs/api/03b_jpeg.ipynb #f1e03fd7
+# %% ../nbs/api/03b_jpeg.ipynb #26c93697
 def double_size(
     x, # one component (N, H, W)
 ):
@@ -118,7 +118,7 @@ def double_size(
     wide = torch.stack([near + tall[..., :-2] + 8, near + tall[..., 2:] + 7], 3)
     return wide.mul_(1/16).floor_().view(n, 2*h, 2*w)
 
-# %% ../nbs/api/03b_jpeg.ipynb #f0fe4af0
+# %% ../nbs/api/03b_jpeg.ipynb #4b2d4c61
 def extend(
     x,    # one component (N, H, W)
     rows, # the height is continued to a multiple of this
@@ -128,7 +128,7 @@ def extend(
     h, w = x.shape[1:]
     return F.pad(x[:, None], (0, -w % cols, 0, -h % rows), mode='replicate')[:, 0]
 
-# %% ../nbs/api/03b_jpeg.ipynb #7f94129f
+# %% ../nbs/api/03b_jpeg.ipynb #e113d59d
 def jpeg(
     x,       # images (N, 3, H, W), 8 bit
     quality, # 1 to 100

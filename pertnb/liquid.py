@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['shifted', 'correlate', 'local_maximum', 'canny', 'distance_to', 'equalise', 'water']
 
-# %% ../nbs/api/03c_liquid.ipynb #d40ced52
+# %% ../nbs/api/03c_liquid.ipynb #d84b9b02
 import torch
 import torch.nn.functional as F
 
-# %% ../nbs/api/03c_liquid.ipynb #7886203e
+# %% ../nbs/api/03c_liquid.ipynb #24d3cdcc
 def shifted(
     x,                 # maps (N, H, W), float
     offsets,           # list of (rows, columns) to look at
@@ -22,7 +22,7 @@ def shifted(
     p = F.pad(x[:, None], (r,)*4, mode, value)[:, 0]
     return [p[:, r + dy:r + dy + h, r + dx:r + dx + w] for dy, dx in offsets]
 
-# %% ../nbs/api/03c_liquid.ipynb #8ca7f6db
+# %% ../nbs/api/03c_liquid.ipynb #934bf242
 def correlate(
     x,              # maps (N, H, W), float
     kernel,         # 3 rows of 3 weights
@@ -32,7 +32,7 @@ def correlate(
     offsets = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if kernel[i + 1][j + 1]]
     return sum(v*kernel[i + 1][j + 1] for v, (i, j) in zip(shifted(x, offsets, mode), offsets))
 
-# %% ../nbs/api/03c_liquid.ipynb #ebeae811
+# %% ../nbs/api/03c_liquid.ipynb #82f18be3
 def local_maximum(
     size, # of the gradient (N, H, W)
     dx,   # gradient across (N, H, W)
@@ -49,7 +49,7 @@ def local_maximum(
     return torch.where(steep < across, (size > left) & (size >= right),
                        torch.where(vertical, (size > up) & (size >= down), diagonal))
 
-# %% ../nbs/api/03c_liquid.ipynb #2636a713
+# %% ../nbs/api/03c_liquid.ipynb #70ede56c
 def canny(
     x,    # maps (N, H, W), whole values 0 to 255
     low,  # a local maximum above this is an edge if it touches one
@@ -65,7 +65,7 @@ def canny(
         before, edges = edges, F.max_pool2d(edges, 3, 1, 1)*weak
     return edges.bool()
 
-# %% ../nbs/api/03c_liquid.ipynb #e795a9e1
+# %% ../nbs/api/03c_liquid.ipynb #6637bef3
 def distance_to(
     edges, # bool (N, H, W)
     most,  # distances are cut here, pixels
@@ -79,7 +79,7 @@ def distance_to(
         for v, step in zip(shifted(before, list(steps), 'constant', float(most)), steps.values()): d = torch.minimum(d, v + step)
     return d
 
-# %% ../nbs/api/03c_liquid.ipynb #d09ec64b
+# %% ../nbs/api/03c_liquid.ipynb #52d7b539
 def equalise(
     x, # maps (N, H, W), whole values 0 to 255
 ):
@@ -91,7 +91,7 @@ def equalise(
     table = ((count.cumsum(1) - first)*(255/total)).round_()
     return torch.where(total > 0, table.gather(1, v), v.float()).view(x.shape)
 
-# %% ../nbs/api/03c_liquid.ipynb #3425c856
+# %% ../nbs/api/03c_liquid.ipynb #789f3455
 def water(
     layer,  # liquid (N, H, W), 0 to 1, zero where there is none
     amount, # the mask's largest value

@@ -6,7 +6,7 @@
 __all__ = ['draw_normal', 'gaussian_noise', 'speckle_noise', 'impulse_noise', 'poisson_table', 'poisson_quantile',
            'count_by_products', 'count_by_rejection', 'poisson_from_stream', 'draw_shot', 'shot_noise']
 
-# %% ../nbs/api/03e_noises.ipynb #06533f0f
+# %% ../nbs/api/03e_noises.ipynb #56c72f67
 import math
 from functools import lru_cache
 
@@ -14,31 +14,31 @@ import torch
 
 from .recipes import RECIPES, NumpySource, TorchSource, recipe
 
-# %% ../nbs/api/03e_noises.ipynb #02ed0f88
+# %% ../nbs/api/03e_noises.ipynb #d017ce1d
 def draw_normal(source, c, size):
     "Standard deviation c, one value for each colour of each pixel."
     return dict(noise=source.normal(0, c, (*size, 3)))
 
-# %% ../nbs/api/03e_noises.ipynb #00a8aa8d
+# %% ../nbs/api/03e_noises.ipynb #3643503d
 @recipe([.04, .06, .08, .09, .10], draw_normal)
 def gaussian_noise(x, c, noise):
     "The same noise on every value."
     return x + noise.movedim(-1, 1)*255
 
-# %% ../nbs/api/03e_noises.ipynb #4ba0dd4c
+# %% ../nbs/api/03e_noises.ipynb #99396d54
 @recipe([.06, .1, .12, .16, .2], draw_normal)
 def speckle_noise(x, c, noise):
     "Noise in proportion to the value."
     return x + x*noise.movedim(-1, 1)
 
-# %% ../nbs/api/03e_noises.ipynb #c0c679ec
+# %% ../nbs/api/03e_noises.ipynb #fc39a11a
 @recipe([.01, .02, .03, .05, .07],
         lambda s, c, size: dict(flip=s.uniform(0, 1, (*size, 3)), salt=s.uniform(0, 1, (*size, 3))))
 def impulse_noise(x, c, flip, salt):
     "A part c of the values becomes 0 or 255; skimage.util.random_noise(mode='s&p')."
     return torch.where(flip.movedim(-1, 1) <= c, (salt.movedim(-1, 1) <= 0.5)*255, x)
 
-# %% ../nbs/api/03e_noises.ipynb #559bca9a
+# %% ../nbs/api/03e_noises.ipynb #2f6f2714
 @lru_cache(None)
 def poisson_table(
     c, # mean count of a white pixel
@@ -50,7 +50,7 @@ def poisson_table(
     cdf[:, -1] = 1
     return cdf + torch.arange(256)[:, None]
 
-# %% ../nbs/api/03e_noises.ipynb #50b5bcbf
+# %% ../nbs/api/03e_noises.ipynb #79ae2fa0
 def poisson_quantile(
     u, # uniforms in [0, 1), the shape of x
     x, # values 0 to 255
@@ -60,7 +60,7 @@ def poisson_quantile(
     table = poisson_table(c).to(u.device)
     return torch.searchsorted(table.flatten(), u.double() + x, right=True) - x.long()*table.shape[1]
 
-# %% ../nbs/api/03e_noises.ipynb #77a2cda6
+# %% ../nbs/api/03e_noises.ipynb #630d8c48
 def count_by_products(
     u,    # the next uniforms of each image (N, K)
     mean, # (N,), below 10
@@ -69,7 +69,7 @@ def count_by_products(
     count = (u.cumprod(1) > torch.exp(-mean)[:, None]).sum(1)
     return count, count + (mean > 0)
 
-# %% ../nbs/api/03e_noises.ipynb #b5687cb0
+# %% ../nbs/api/03e_noises.ipynb #ea1ccf4e
 def count_by_rejection(
     u,    # the next uniforms of each image (N, K), K even
     mean, # (N,), at least 10
@@ -87,7 +87,7 @@ def count_by_rejection(
     first = (quick | (tried & slow)).int().argmax(1, keepdim=True)
     return k.gather(1, first)[:, 0].long(), 2*first[:, 0] + 2
 
-# %% ../nbs/api/03e_noises.ipynb #126efffa
+# %% ../nbs/api/03e_noises.ipynb #f7844774
 def poisson_from_stream(
     stream, # NumPy's uniforms, in order (N, K)
     mean,   # of each value, in the script's order (N, P)
@@ -102,13 +102,13 @@ def poisson_from_stream(
         at += torch.where(m < 10, used, used2)
     return torch.stack(counts, 1)
 
-# %% ../nbs/api/03e_noises.ipynb #59b58ca1
+# %% ../nbs/api/03e_noises.ipynb #25119875
 def draw_shot(source, c, size):
     "Uniforms, one a value; of NumPy its stream of them."
     if isinstance(source, NumpySource): return dict(stream=source.uniform(0, 1, (size[0]*size[1]*36 + 1000,)))
     return dict(u=source.uniform(0, 1, (*size, 3)))
 
-# %% ../nbs/api/03e_noises.ipynb #f1a72822
+# %% ../nbs/api/03e_noises.ipynb #d8025c14
 @recipe([500, 250, 100, 75, 50], draw_shot)
 def shot_noise(x, c, u=None, stream=None):
     "Poisson counts of mean c for white."

@@ -7,18 +7,19 @@ __all__ = ['BLOCK', 'PAIRINGS', 'generator', 'split_images', 'Corrupted', 'exten
            'official_cifar10c', 'Views', 'load_views', 'draw_views', 'draw_crop_flip', 'crop_flip', 'to_float',
            'draw_pairs', 'evaluation_pairs']
 
-# %% ../nbs/api/06_pairs.ipynb #ab43d15c
+# %% ../nbs/api/06_pairs.ipynb #9153ab00
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from filelock import FileLock
 from . import corruptions
-from .data import load_images
+from .data import load_images, published_order
 from .paths import atomic_write, data_root, digest
 
-# %% ../nbs/api/06_pairs.ipynb #34b0be00
+# %% ../nbs/api/06_pairs.ipynb #0f22d855
 def generator(
     *key,         # numbers and names that say what the draws are for
     device="cpu", # where the draws are made
@@ -27,7 +28,7 @@ def generator(
     seed = int(digest(json.dumps(key).encode())[:15], 16)
     return torch.Generator(device).manual_seed(seed)
 
-# %% ../nbs/api/06_pairs.ipynb #dd8a112f
+# %% ../nbs/api/06_pairs.ipynb #c35ce566
 def split_images(
     n,             # number of images
     gen,           # torch.Generator
@@ -38,7 +39,7 @@ def split_images(
     order, k = torch.randperm(n, generator=gen), max(1, round(n * fraction))
     return order[k:].sort().values, order[:k].sort().values
 
-# %% ../nbs/api/06_pairs.ipynb #51a0ff5c
+# %% ../nbs/api/06_pairs.ipynb #e4b275d7
 BLOCK = 1000
 
 
@@ -59,7 +60,7 @@ class Corrupted:
             raise ValueError(f"{file} belongs to other images; delete it and {self.path.name} to make them again")
         return made.get("blocks", {name: [] for name in self.names})
 
-# %% ../nbs/api/06_pairs.ipynb #54d56c77
+# %% ../nbs/api/06_pairs.ipynb #427006e3
 def extend(
     store,   # a Corrupted
     images,  # the clean images, uint8 (N, 3, H, W)
@@ -69,9 +70,9 @@ def extend(
     "Fill the file up to image n and list the blocks' digests."
     blocks, need = store.ledger(), -(-n // BLOCK)
     if all(len(made) >= need for made in blocks.values()): return
-    store.path.parent.mkdir(parents=True, exist_ok=True)
-    new = not store.path.exists()
-    out = np.lib.format.open_memmap(store.path, "w+" if new else "r+", np.uint8, (len(store.names), *images.shape) if new else None)
+    if not store.path.exists():
+        with atomic_write(store.path) as tmp: np.lib.format.open_memmap(tmp, "w+", np.uint8, (len(store.names), *images.shape)).flush()
+    out = np.lib.format.open_memmap(store.path, "r+")
     for b in range(need):
         rows = slice(b * BLOCK, min((b + 1) * BLOCK, store.n))
         for i, name in enumerate(store.names):
@@ -83,13 +84,13 @@ def extend(
         out.flush()
         write_ledger(store, blocks)
 
-# %% ../nbs/api/06_pairs.ipynb #fa59b992
+# %% ../nbs/api/06_pairs.ipynb #aee2a074
 def write_ledger(store, blocks):
     "The JSON file beside a Corrupted: what it holds and each block's digest; written atomically."
     made = dict(source=store.source, n=store.n, names=store.names, severity=store.severity, block=BLOCK, blocks=blocks)
     with atomic_write(store.path.with_suffix(".json")) as tmp: Path(tmp).write_text(json.dumps(made, indent=1))
 
-# %% ../nbs/api/06_pairs.ipynb #8b394326
+# %% ../nbs/api/06_pairs.ipynb #e7554aea
 def open_corrupted(
     store, # a Corrupted
 ):
@@ -109,7 +110,7 @@ def verify(
             if digest(np.ascontiguousarray(array[i, b*BLOCK:(b+1)*BLOCK])) != known:
                 raise ValueError(f"{store.path}: {name}, block {b} is damaged; delete the file and its .json to make it again")
 
-# %% ../nbs/api/06_pairs.ipynb #e7621c85
+# %% ../nbs/api/06_pairs.ipynb #ab8efba6
 def official_cifar10c(
     names,    # corruptions
     severity, # 1 to 5
@@ -127,7 +128,7 @@ def official_cifar10c(
         out.append(torch.from_numpy(np.ascontiguousarray(a[(severity-1)*10000:severity*10000].transpose(0, 3, 1, 2))))
     return torch.stack(out)
 
-# %% ../nbs/api/06_pairs.ipynb #b8858419
+# %% ../nbs/api/06_pairs.ipynb #454beaeb
 @dataclass(frozen=True)
 class Views:
     "Images (N, 3, H, W) and corrupted (M, N, 3, H, W), uint8, labels (N,), and the indices in use (n,)."
@@ -154,7 +155,7 @@ class Views:
         x[bad] = self.corrupted[view[bad] - 1, i[bad]]
         return x
 
-# %% ../nbs/api/06_pairs.ipynb #f6b2936f
+# %% ../nbs/api/06_pairs.ipynb #85aca352
 def load_views(
     data,                  # name of a data set
     split,                 # "train" or "test"
@@ -168,17 +169,18 @@ def load_views(
     images, labels = load_images(data, split, root)
     n = len(images) if n is None else min(n, len(images))
     source, official = digest(images.numpy()), None
-    if data == "cifar10" and split == "test": official = official_cifar10c(names, severity, root)
+    if data == "cifar10" and split == "test" and published_order(data, split, root): official = official_cifar10c(names, severity, root)
     if official is None:
         tag = digest(json.dumps([list(names), severity, source]).encode())[:8]
         store = Corrupted(Path(root or data_root())/"corrupted"/f"{data}-{split}-{tag}.npy", tuple(names), severity, source, len(images))
-        extend(store, images, n, progress)
+        store.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{store.path}.lock"): extend(store, images, n, progress)
         official = open_corrupted(store)
     key = digest(json.dumps([source, list(names), severity, n]).encode())
     return Views(images, official, labels, torch.arange(n), tuple(names), key)
 
-# %% ../nbs/api/06_pairs.ipynb #331fb627
-PAIRINGS = {"centered": "centered at original", "mixed": "original + perturbed", "perturbed": "perturbed only"}
+# %% ../nbs/api/06_pairs.ipynb #7315ead7
+PAIRINGS = {"centered": "Centered at original", "mixed": "Original + perturbed", "perturbed": "Perturbed only"}
 
 
 def draw_views(
@@ -195,7 +197,7 @@ def draw_views(
     if pairing == "centered": return torch.zeros_like(b), b
     return low + (b - low + torch.randint(1, m + 1 - low, (n,), **kw)) % (m + 1 - low), b
 
-# %% ../nbs/api/06_pairs.ipynb #b2ec3044
+# %% ../nbs/api/06_pairs.ipynb #5755feda
 def draw_crop_flip(
     n,   # images
     pad, # pixels of padding
@@ -221,7 +223,7 @@ def crop_flip(
     padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, pad, pad, pad, pad))
     return padded[batch, rows[:, :, None], cols[:, None, :]].permute(0, 3, 1, 2)
 
-# %% ../nbs/api/06_pairs.ipynb #121b37a2
+# %% ../nbs/api/06_pairs.ipynb #7213c0bb
 def to_float(
     x, # uint8 (B, C, H, W)
 ):
@@ -244,7 +246,7 @@ def draw_pairs(
         pair = [crop_flip(x, *crop, pad) for x in pair]
     return to_float(pair[0]), to_float(pair[1])
 
-# %% ../nbs/api/06_pairs.ipynb #401bbcc6
+# %% ../nbs/api/06_pairs.ipynb #e2d5cc15
 def evaluation_pairs(
     views,               # Views
     pairing="centered",  # one of PAIRINGS

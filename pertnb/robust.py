@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'MIXES', 'check_methods', 'draw_images', 'perturbed_loss', 'classifier_loss', 'train_classifier',
-           'is_correct', 'accuracy_rows', 'robust_rows', 'evaluate', 'summarise']
+           'is_correct', 'accuracy_rows', 'robust_rows', 'evaluate', 'summarise', 'compare']
 
-# %% ../nbs/api/11_robust.ipynb #d155d35e
+# %% ../nbs/api/11_robust.ipynb #49000fac
 import copy
 from pathlib import Path
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from .attack import nested_robustness, train_attack
 from .nets import make_classifier
@@ -20,7 +21,7 @@ from .paths import digest
 from .sets import sample_ball
 from .train import Schedule, fit
 
-# %% ../nbs/api/11_robust.ipynb #3f20f934
+# %% ../nbs/api/11_robust.ipynb #56f023b8
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
            "cvae_adversarial": "CVAE adversarial training", "standard": "Standard training"}
 
@@ -34,7 +35,7 @@ def check_methods(
         raise ValueError(f"unknown method {unknown[0]!r}: known are {', '.join(METHODS)}")
     return methods
 
-# %% ../nbs/api/11_robust.ipynb #a8f404d0
+# %% ../nbs/api/11_robust.ipynb #ffccf879
 def draw_images(
     views,  # Views
     i,      # images (B,)
@@ -49,7 +50,7 @@ def draw_images(
     if pad: x = crop_flip(x, *draw_crop_flip(len(i), pad, gen), pad)
     return to_float(x), views.labels[i]
 
-# %% ../nbs/api/11_robust.ipynb #bf59a5e6
+# %% ../nbs/api/11_robust.ipynb #3635d789
 MIXES = "max", "adversarial"
 
 
@@ -73,7 +74,7 @@ def perturbed_loss(
     clean, worst = F.cross_entropy(module(torch.cat([x, x_tilde])), y.repeat(2), reduction="none").chunk(2)
     return torch.maximum(clean, worst)
 
-# %% ../nbs/api/11_robust.ipynb #6322c719
+# %% ../nbs/api/11_robust.ipynb #6b51353e
 def classifier_loss(
     method,    # one of METHODS
     views,     # Views of the training images
@@ -93,7 +94,7 @@ def classifier_loss(
         return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
     return loss
 
-# %% ../nbs/api/11_robust.ipynb #7ee4519d
+# %% ../nbs/api/11_robust.ipynb #0b83f83d
 def train_classifier(
     method,     # one of METHODS
     views,      # Views of the training images
@@ -116,7 +117,7 @@ def train_classifier(
         return model
     return fit(f"classifier-{method}", build, classifier_loss(method, views, pset, **attack), views.index, schedule, settings, seed, **kw)
 
-# %% ../nbs/api/11_robust.ipynb #22654e7f
+# %% ../nbs/api/11_robust.ipynb #b80001d2
 @torch.no_grad()
 def is_correct(
     model, # classifier in eval mode
@@ -144,7 +145,7 @@ def accuracy_rows(
                                           correct=is_correct(model, views.images[i], views.labels[i]).cpu().numpy())))
     return pd.concat(parts, ignore_index=True).assign(eps=0.0)
 
-# %% ../nbs/api/11_robust.ipynb #3dc31f33
+# %% ../nbs/api/11_robust.ipynb #49f91fbb
 def robust_rows(
     model, # classifier in eval mode
     pset,  # PerturbationSet
@@ -164,7 +165,7 @@ def robust_rows(
                                     correct=c.cpu().numpy())) for r, c in zip(radii, correct)]
     return pd.concat(parts, ignore_index=True), torch.cat(us)
 
-# %% ../nbs/api/11_robust.ipynb #4917297a
+# %% ../nbs/api/11_robust.ipynb #ebc21140
 def evaluate(
     model, # classifier in eval mode
     pset,  # PerturbationSet
@@ -178,7 +179,7 @@ def evaluate(
     rows = [accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood"), robust]
     return pd.concat(rows, ignore_index=True), u
 
-# %% ../nbs/api/11_robust.ipynb #481468bc
+# %% ../nbs/api/11_robust.ipynb #0294bd3f
 def summarise(
     rows, # with column `method`
 ):
@@ -193,3 +194,17 @@ def summarise(
             low, high = max(0, mean - half), min(1, mean + half)
         out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high, n=n))
     return pd.DataFrame(out)
+
+# %% ../nbs/api/11_robust.ipynb #67b56480
+def compare(
+    better,      # correct or not, by image
+    worse,       # of the other classifier, the same images
+    better_name, # for the sentence
+    worse_name,
+):
+    "A sentence: the two accuracies, on how many images they differ, the p-value, and whether the first is above the second."
+    wins, losses = int((better & ~worse).sum()), int((~better & worse).sum())
+    p = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+    holds = "above" if wins > losses else "NOT above"
+    return (f"{better_name} {100 * better.mean():.1f}% is {holds} {worse_name} {100 * worse.mean():.1f}%: "
+            f"better on {wins} images, worse on {losses} (p = {p:.2g})")
