@@ -8,7 +8,7 @@ __all__ = ['CIFAR10_CLASSES', 'PHOTOS', 'CLASSES', 'SPLITS', 'TORCHVISION', 'TES
            'find_source', 'reachable', 'socket_timeout', 'download', 'read_photo', 'photo_region', 'crops', 'photos',
            'read_split', 'load_split', 'load_images', 'published_order', 'resolve_data']
 
-# %% ../nbs/api/02_data.ipynb #fced6bba
+# %% ../nbs/api/02_data.ipynb #d741804c
 import json
 import pickle
 import socket
@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from PIL import Image
 from torchvision.datasets import CIFAR10, MNIST
-from .paths import atomic_write, data_root, digest
+from .paths import atomic_write, data_root, shown, digest
 
-# %% ../nbs/api/02_data.ipynb #9a779dc7
+# %% ../nbs/api/02_data.ipynb #8c60e365
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 PHOTOS = {"astronaut": "skimage/data/astronaut.png", "cat": "skimage/data/chelsea.png", "coffee": "skimage/data/coffee.png",
           "galaxies": "skimage/data/hubble_deep_field.jpg", "tissue": "skimage/data/ihc.png",
@@ -49,7 +49,7 @@ def check_split(
     "ValueError listing the known splits, if `split` is none of them."
     if split not in SPLITS: raise ValueError(f"unknown split {split!r}: known are {', '.join(SPLITS)}")
 
-# %% ../nbs/api/02_data.ipynb #a506cc53
+# %% ../nbs/api/02_data.ipynb #6ed497d7
 def save_array(
     path,   # of the .npy file
     array,  # NumPy array or tensor
@@ -62,7 +62,7 @@ def save_array(
     with atomic_write(path.with_suffix(".json")) as tmp:
         tmp.write_text(json.dumps(dict(info, shape=array.shape, digest=digest(array))) + "\n")
 
-# %% ../nbs/api/02_data.ipynb #6b086ffb
+# %% ../nbs/api/02_data.ipynb #57308ab7
 def open_array(
     path,        # of the .npy file
     verify=True, # compare with the recorded digest
@@ -84,7 +84,7 @@ def is_stored(
     "Whether `save_array` finished writing it."
     return Path(path).exists() and Path(path).with_suffix(".json").exists()
 
-# %% ../nbs/api/02_data.ipynb #be42a3ee
+# %% ../nbs/api/02_data.ipynb #0553b1c7
 def read_image(
     path,  # of an image file
     shape, # expected, (C, H, W)
@@ -97,7 +97,7 @@ def read_image(
     if a.shape != tuple(shape): raise ValueError(f"{path} has shape {a.shape}, expected {tuple(shape)}: replace or delete it")
     return a
 
-# %% ../nbs/api/02_data.ipynb #e5537fc6
+# %% ../nbs/api/02_data.ipynb #75ea2a9c
 def read_folders(
     folder,  # holds a folder for each class
     classes, # their names; label i is the i-th
@@ -115,7 +115,7 @@ def read_folders(
         for i, a in enumerate(pool.map(lambda j: read_image(files[j][2], shape), order)): images[i] = a
     return images, np.array([files[j][1] for j in order])
 
-# %% ../nbs/api/02_data.ipynb #0071767c
+# %% ../nbs/api/02_data.ipynb #aabafacc
 TORCHVISION = {"cifar10": (CIFAR10, "cifar-10-batches-py"), "mnist": (MNIST, "MNIST/raw")}
 
 
@@ -132,7 +132,7 @@ def read_torchvision(
     images = np.asarray(data.data)
     return (images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)), np.asarray(data.targets)
 
-# %% ../nbs/api/02_data.ipynb #42e206c9
+# %% ../nbs/api/02_data.ipynb #be561734
 def find_source(
     name, # "cifar10" or "mnist"
     root, # folder of the data sets
@@ -142,7 +142,7 @@ def find_source(
     if (Path(root) / name / "train").is_dir() and (Path(root) / name / "test").is_dir(): return "folders"
     return None
 
-# %% ../nbs/api/02_data.ipynb #32de2be1
+# %% ../nbs/api/02_data.ipynb #5a58f7cf
 def reachable(
     url,       # of a file
     seconds=5, # to wait for an answer
@@ -171,7 +171,7 @@ def socket_timeout(
     try: yield
     finally: socket.setdefaulttimeout(before)
 
-# %% ../nbs/api/02_data.ipynb #b5bc6224
+# %% ../nbs/api/02_data.ipynb #48daefb7
 def download(
     name, # "cifar10" or "mnist"
     root, # folder of the data sets
@@ -181,14 +181,14 @@ def download(
     urls = [make.url] if name == "cifar10" else [mirror + make.resources[0][0] for mirror in make.mirrors]
     why = f"{urls[0]} can't be reached"
     if any(map(reachable, urls)):
-        print(f"downloading {name} to {root}", flush=True)
+        print(f"downloading {name} to {shown(root)}", flush=True)
         try:
             with socket_timeout(20): return make(root, download=True)
         except (OSError, RuntimeError) as error: why = f"the download failed ({error})"
-    raise FileNotFoundError(f"{name} is not in {root}, and {why}; put it there ({TORCHVISION[name][1]}, or class folders "
+    raise FileNotFoundError(f"{name} is not in {shown(root)}, and {why}; put it there ({TORCHVISION[name][1]}, or class folders "
                             f"{name}/{{train,test}}/CLASS/NAME.png), or use data=photos")
 
-# %% ../nbs/api/02_data.ipynb #7b6ed9a1
+# %% ../nbs/api/02_data.ipynb #0c5e9d27
 def read_photo(
     name, # one of PHOTOS
 ):
@@ -202,7 +202,7 @@ def read_photo(
     photo.thumbnail((640, 640), Image.Resampling.BILINEAR) # the two largest are of finer grain than the others
     return np.array(photo)
 
-# %% ../nbs/api/02_data.ipynb #f3b13b9d
+# %% ../nbs/api/02_data.ipynb #02c840e6
 TEST_PART, GAP = 0.30, 0.05 # of a photograph's width
 SCALES = 2, 2.4, 2.8, 3.3, 4
 
@@ -215,7 +215,7 @@ def photo_region(
     width = photo.shape[1]
     return photo[:, :int(TEST_PART * width)] if split == "test" else photo[:, -int((1 - TEST_PART - GAP) * width):]
 
-# %% ../nbs/api/02_data.ipynb #25e71791
+# %% ../nbs/api/02_data.ipynb #4ebeb87d
 def crops(
     region,    # (H, W, 3), uint8
     scale,     # by which it is reduced
@@ -230,7 +230,7 @@ def crops(
     i, j = (torch.randint(k, (n,), generator=generator).numpy() for k in windows.shape[:2])
     return torch.from_numpy(windows[i, j])
 
-# %% ../nbs/api/02_data.ipynb #7fa1751a
+# %% ../nbs/api/02_data.ipynb #fc4843f6
 def photos(
     split,  # "train" or "test"
     n=None, # number of images; default 5,000 or 1,000
@@ -247,7 +247,7 @@ def photos(
     order = torch.randperm(len(images), generator=g)[:n]
     return images[order], labels[order]
 
-# %% ../nbs/api/02_data.ipynb #00a6370e
+# %% ../nbs/api/02_data.ipynb #b47107dc
 def read_split(
     name,  # "cifar10" or "mnist"
     split, # "train" or "test"
@@ -273,7 +273,7 @@ def load_split(name, split, root):
             return torch.from_numpy(np.ascontiguousarray(images)), torch.from_numpy(labels.astype(np.int64))
     return tuple(map(open_array, files))
 
-# %% ../nbs/api/02_data.ipynb #51d58330
+# %% ../nbs/api/02_data.ipynb #d2850d03
 def load_images(
     name,      # "cifar10", "mnist" or "photos"
     split,     # "train" or "test"
@@ -283,7 +283,7 @@ def load_images(
     class_names(name), check_split(split)
     return photos(split) if name == "photos" else load_split(name, split, Path(root or data_root()))
 
-# %% ../nbs/api/02_data.ipynb #81ef6295
+# %% ../nbs/api/02_data.ipynb #4769e6b5
 def published_order(
     name,      # "cifar10" or "mnist"
     split,     # "train" or "test"
@@ -294,7 +294,7 @@ def published_order(
     cached = root / "cache" / f"{name}-{split}-images.json"
     return (json.loads(cached.read_text())["source"] if cached.exists() else find_source(name, root)) == "torchvision"
 
-# %% ../nbs/api/02_data.ipynb #7b00062d
+# %% ../nbs/api/02_data.ipynb #0db90bb4
 def resolve_data(
     name,      # "auto", or a data set's name
     root=None, # folder of the data sets; default data_root()
@@ -311,5 +311,5 @@ def resolve_data(
         if name != "auto": raise
         print(f"data: the built-in photographs, because {error}")
         return "photos"
-    print(f"data: {wanted}, from {root} ({found})")
+    print(f"data: {wanted}, from {shown(root)} ({found})")
     return wanted

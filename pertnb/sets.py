@@ -6,7 +6,7 @@
 __all__ = ['PACKAGED', 'project', 'sample_ball', 'check_images', 'PerturbationSet', 'at', 'sample', 'latent_norms',
            'select_radius', 'save_set', 'load_set', 'packaged_set']
 
-# %% ../nbs/api/07_sets.ipynb #fabc2a94
+# %% ../nbs/api/07_sets.ipynb #f7c9f38e
 import json, math, warnings
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +16,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy.special import gammainc, gammaincinv
 from .cvae import make_cvae
+from .pairs import to_float
 from .paths import atomic_write
 
-# %% ../nbs/api/07_sets.ipynb #67da160d
+# %% ../nbs/api/07_sets.ipynb #af41c319
 def project(
     u,   # (B, ...); each example is flattened
     eps, # radius
@@ -27,7 +28,7 @@ def project(
     norm = u.flatten(1).norm(dim=1).view(-1, *[1] * (u.ndim - 1))
     return u * (eps / norm.clamp_min(1e-12)).clamp(max=1)
 
-# %% ../nbs/api/07_sets.ipynb #7c5d8567
+# %% ../nbs/api/07_sets.ipynb #0207129f
 def sample_ball(
     n,         # draws
     k,         # dimensions
@@ -41,7 +42,7 @@ def sample_ball(
     radius = torch.from_numpy((2 * gammaincinv(k / 2, half))**0.5).clamp(max=eps).to(direction)
     return project(direction * (radius / direction.norm(dim=1))[:, None], eps)
 
-# %% ../nbs/api/07_sets.ipynb #1cafac59
+# %% ../nbs/api/07_sets.ipynb #7403a1df
 def check_images(
     x,    # what a user handed in
     name="x",
@@ -54,7 +55,7 @@ def check_images(
     if not (-1e-4 <= low and high <= 1 + 1e-4):
         raise ValueError(f"{name} must lie in [0, 1] and be finite, got values from {low:.3g} to {high:.3g}")
 
-# %% ../nbs/api/07_sets.ipynb #24c6a12c
+# %% ../nbs/api/07_sets.ipynb #3646ee76
 class PerturbationSet(nn.Module):
     "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B."
     def __init__(self,
@@ -97,7 +98,7 @@ class PerturbationSet(nn.Module):
     @staticmethod
     def load(path): return load_set(path)
 
-# %% ../nbs/api/07_sets.ipynb #e18b3443
+# %% ../nbs/api/07_sets.ipynb #ad4e7de1
 def at(
     pset, # PerturbationSet
     x,    # images (B, C, H, W) in [0, 1]
@@ -120,7 +121,7 @@ def sample(
     g, u = at(pset, x), sample_ball(len(x) * n, pset.latent, eps or pset.eps, generator).to(x)
     return torch.stack([g(v) for v in u.view(len(x), n, -1).unbind(1)], 1)
 
-# %% ../nbs/api/07_sets.ipynb #b1205ad3
+# %% ../nbs/api/07_sets.ipynb #5042896e
 def latent_norms(
     cvae,     # CVAE or PerturbationSet, in eval mode
     x,        # uint8 (N, C, H, W)
@@ -131,7 +132,7 @@ def latent_norms(
     model, out = getattr(cvae, "cvae", cvae), []
     device = next(model.parameters()).device
     for a, b in zip(x.split(batch_size), x_tilde.split(batch_size)):
-        a, b = (t.to(device).float().div_(255).contiguous(memory_format=torch.channels_last) for t in (a, b))
+        a, b = to_float(a.to(device)), to_float(b.to(device))
         with torch.no_grad(): (mu, logvar), q = model.prior(a), model.posterior(a, b)[0]
         out.append(((q - mu) * (-logvar / 2).exp()).norm(dim=1).cpu())
     return torch.cat(out)
@@ -148,7 +149,7 @@ def select_radius(
     quantiles = torch.quantile(norms, torch.tensor([.25, .5, .75], dtype=torch.float64))
     return dict(eps=float(norms.max()), percentiles=quantiles.tolist())
 
-# %% ../nbs/api/07_sets.ipynb #e525678a
+# %% ../nbs/api/07_sets.ipynb #c3e3b0a0
 def save_set(
     pset,       # PerturbationSet
     path,       # of the .safetensors file
@@ -180,7 +181,7 @@ def load_set(
     cvae.load_state_dict(tensors)
     return PerturbationSet(cvae.to(memory_format=torch.channels_last), about["eps"], about["percentiles"], about["info"])
 
-# %% ../nbs/api/07_sets.ipynb #bfef72f8
+# %% ../nbs/api/07_sets.ipynb #23d1fa58
 PACKAGED = "cifar10c_small",
 
 

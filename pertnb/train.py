@@ -7,9 +7,9 @@ __all__ = ['OPTIMIZERS', 'Schedule', 'code_version', 'run_folder', 'fast_bf16', 
            'load_state', 'Run', 'train_step', 'log_row', 'loop', 'write_log', 'read_log', 'fit', 'cvae_loss',
            'learn_set']
 
-# %% ../nbs/api/10_train.ipynb #86e8b527
-import inspect, json, math, os, time
-from dataclasses import asdict, dataclass, fields
+# %% ../nbs/api/10_train.ipynb #2771e916
+import inspect, json, math, time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 import pandas as pd
 import torch
@@ -18,12 +18,13 @@ from accelerate import Accelerator
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
-from . import nets, cvae, pairs
+from . import attack, cvae, nets, pairs, sets
 from .cvae import elbo, piecewise
 from .pairs import draw_pairs, generator
 from .paths import atomic_write, digest, runs_dir
+from .sets import PerturbationSet, select_radius
 
-# %% ../nbs/api/10_train.ipynb #dd50959e
+# %% ../nbs/api/10_train.ipynb #6c4a2a25
 @dataclass(frozen=True)
 class Schedule:
     "How long and how fast a run learns."
@@ -40,16 +41,16 @@ class Schedule:
         if self.optimizer not in OPTIMIZERS: raise ValueError(f"unknown optimizer {self.optimizer!r}: known are {', '.join(OPTIMIZERS)}")
         if not self.epochs > 0 or self.batch_size < 1: raise ValueError(f"epochs {self.epochs} and batch_size {self.batch_size} must be positive")
 
-# %% ../nbs/api/10_train.ipynb #1b318676
+# %% ../nbs/api/10_train.ipynb #282bc84a
 OPTIMIZERS = {
     "adam": lambda params, s: torch.optim.Adam(params, weight_decay=s.weight_decay, fused=True),
     "sgd": lambda params, s: torch.optim.SGD(params, lr=1e-3, momentum=0.9, nesterov=True, weight_decay=s.weight_decay, fused=True)}
 
-# %% ../nbs/api/10_train.ipynb #4d9b8c54
+# %% ../nbs/api/10_train.ipynb #50f6f722
 def code_version():
     "Digest of the source of the modules that decide what a training computes."
-    from pertnb import attack, corruptions, sets, train
-    return digest("".join(inspect.getsource(m) for m in (nets, cvae, pairs, corruptions, sets, attack, train)).encode())[:12]
+    from pertnb import train
+    return digest("".join(inspect.getsource(m) for m in (nets, cvae, pairs, sets, attack, train)).encode())[:12]
 
 
 def run_folder(
@@ -59,7 +60,7 @@ def run_folder(
     "Folder runs/<name>-<hash>, not yet made."
     return runs_dir() / f"{name}-{digest(json.dumps(settings, sort_keys=True, default=str).encode())[:10]}"
 
-# %% ../nbs/api/10_train.ipynb #1cd5aa2b
+# %% ../nbs/api/10_train.ipynb #1a1eb973
 def fast_bf16(
     device, # torch.device
 ):
@@ -69,12 +70,12 @@ def fast_bf16(
     if device.type != "cpu": return False
     return bool(torch.cpu._is_amx_tile_supported() or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
 
-# %% ../nbs/api/10_train.ipynb #b52a8c3e
+# %% ../nbs/api/10_train.ipynb #ed44c70b
 def best_device():
     "The first GPU, or the CPU."
     return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
 
-# %% ../nbs/api/10_train.ipynb #b1220361
+# %% ../nbs/api/10_train.ipynb #255629e1
 def batch_indices(
     index,  # indices of images in use (n,)
     step,   # global step
@@ -87,7 +88,7 @@ def batch_indices(
     start = step % steps * batch
     return index[order[start:start + batch].to(index.device)]
 
-# %% ../nbs/api/10_train.ipynb #71b02d70
+# %% ../nbs/api/10_train.ipynb #544c4d86
 def save_state(path, module, optimizer, step):
     "Weights, optimizer moments and step, atomically, to a safetensors file."
     tensors = {f"model.{k}": v for k, v in module.state_dict().items()}
@@ -113,7 +114,7 @@ def load_state(path, module, optimizer):
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
     return step
 
-# %% ../nbs/api/10_train.ipynb #2ea31abd
+# %% ../nbs/api/10_train.ipynb #273e7ff2
 @dataclass
 class Run:
     "A training: module, loss, images in use, schedule, seed, folder, device."
@@ -134,7 +135,7 @@ class Run:
         "Learning rate at a step; piece-wise linear in the share of the run."
         return piecewise((step + 1) / (self.steps + 1), [0, self.schedule.lr, 0], [0, self.schedule.peak, 1])
 
-# %% ../nbs/api/10_train.ipynb #5cc48c41
+# %% ../nbs/api/10_train.ipynb #155c7ed4
 def train_step(
     run,         # a Run
     module,      # run.module as accelerate prepared it
@@ -154,7 +155,7 @@ def train_step(
     optimizer.step()
     return dict(loss=loss.detach(), **logged)
 
-# %% ../nbs/api/10_train.ipynb #38f82cf3
+# %% ../nbs/api/10_train.ipynb #b65c2c32
 def log_row(run, sums, count, step, started):
     "Means of `sums` over `count` steps, with step, epoch, rate, seconds and samples/s; FloatingPointError if the loss is no number."
     means = {k: float(v) / count for k, v in sums.items()}
@@ -165,7 +166,7 @@ def log_row(run, sums, count, step, started):
     return dict(step=step, epoch=round(step / run.steps_per_epoch, 4), **means, lr=run.rate(step - 1), seconds=round(seconds, 3),
                 samples_per_s=round(count * run.batch / seconds, 1))
 
-# %% ../nbs/api/10_train.ipynb #c1fbd824
+# %% ../nbs/api/10_train.ipynb #cf487e94
 def loop(
     run,              # a Run
     log_every,        # steps between rows of the log
@@ -195,7 +196,7 @@ def loop(
             saved = time.perf_counter()
     bar.close()
 
-# %% ../nbs/api/10_train.ipynb #2434d275
+# %% ../nbs/api/10_train.ipynb #aecbdd56
 def write_log(path, rows):
     "All rows of a log, one JSON object a line, atomically."
     with atomic_write(path) as tmp: Path(tmp).write_text("".join(json.dumps(r) + "\n" for r in rows))
@@ -208,7 +209,7 @@ def read_log(
     path = Path(folder)/"log.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-# %% ../nbs/api/10_train.ipynb #088360d2
+# %% ../nbs/api/10_train.ipynb #d05c045b
 def fit(
     name,     # of the run
     build,    # () -> nn.Module; its initial weights come from the seed
@@ -241,7 +242,7 @@ def fit(
     log.attrs = dict(folder=str(folder), seconds=float(log.seconds.sum()), device=str(device))
     return module.eval(), log
 
-# %% ../nbs/api/10_train.ipynb #b7e98e0c
+# %% ../nbs/api/10_train.ipynb #69b578cc
 def cvae_loss(
     views,      # Views
     pairing,    # one of pairs.PAIRINGS
@@ -258,7 +259,7 @@ def cvae_loss(
         return total.mean(), dict(mse=sq.detach().mean() / x[0].numel(), kl=div.detach().mean(), beta=torch.tensor(b))
     return loss
 
-# %% ../nbs/api/10_train.ipynb #40a76fa3
+# %% ../nbs/api/10_train.ipynb #8c56df2f
 def learn_set(
     settings,   # presets.resolve("cifar10c_cvae", ...)
     train,      # Views to train on
@@ -267,7 +268,6 @@ def learn_set(
     **kw,       # device, progress, ... of `fit`
 ):
     "Train a CVAE and make it a PerturbationSet whose eps is the largest latent norm over validation pairs; also the log."
-    from pertnb.sets import PerturbationSet, select_radius
     s = settings
     schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, clip=s.clip)
     decides = dict(data=train.digest, index=digest(train.index.cpu().numpy()), pairing=pairing, net=s.net(), beta=s.beta)
