@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PAPER', 'write_rows', 'read_rows', 'append_rows', 'table', 'with_paper', 'number', 'side_by_side', 'notes',
-           'markdown_table', 'latex_table', 'write_table']
+           'markdown_table', 'latex_table', 'write_table', 'write_text_table']
 
-# %% ../nbs/api/13_report.ipynb #cc9f42e6
+# %% ../nbs/api/13_report.ipynb #1dbca0dc
 import re
 from pathlib import Path
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 from IPython.display import Markdown
 from .paths import atomic_write, tables_dir
 
-# %% ../nbs/api/13_report.ipynb #4bc4b34b
+# %% ../nbs/api/13_report.ipynb #e5e21898
 def write_rows(
     path, # of a .csv file
     rows, # DataFrame
@@ -32,7 +32,7 @@ def read_rows(
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError):
         raise ValueError(f"{path} holds no rows that can be read: delete it and run the evaluation again") from None
 
-# %% ../nbs/api/13_report.ipynb #83431fb1
+# %% ../nbs/api/13_report.ipynb #16326a25
 def append_rows(
     path, # of a .csv file
     rows, # DataFrame with the same columns as those that are there
@@ -45,7 +45,7 @@ def append_rows(
         rows = pd.concat([before, rows], ignore_index=True)
     write_rows(path, rows)
 
-# %% ../nbs/api/13_report.ipynb #163888e5
+# %% ../nbs/api/13_report.ipynb #beff16ec
 def table(
     columns, # headings, separated by |
     rows,    # one line a row: its heading and its numbers, separated by |
@@ -55,7 +55,7 @@ def table(
     cells = [[c.strip() for c in line.split("|")] for line in rows.strip().splitlines()]
     return {head: dict(zip(columns, map(float, numbers), strict=True)) for head, *numbers in cells}
 
-# %% ../nbs/api/13_report.ipynb #5b518105
+# %% ../nbs/api/13_report.ipynb #c0e9e2ad
 PAPER = {
     "cifar10c_evaluate": table("eps | Enc. AE | PGD AE | EAE | OAE | Recon. err | KL", """
         Centered at original | 28 | 0.005 | 0.006 | 0.029 | 0.17 | 5.73e-4 | 69.31
@@ -74,7 +74,7 @@ PAPER = {
         l2 robust                   | 90.8 | 74.4 | 82.8 | 58.4 | 48.1 | 20.6
         linf robust                 | 89.7 | 71.2 | 80.3 | 60.2 | 50.7 | 23.6""")}
 
-# %% ../nbs/api/13_report.ipynb #1716f238
+# %% ../nbs/api/13_report.ipynb #e5b63ec4
 def with_paper(
     results, # tidy DataFrame
     index,   # field with the table's row
@@ -89,7 +89,7 @@ def with_paper(
     rest = [{index: r, columns: c, "paper": number} for (r, c), number in theirs.items() if (r, c) not in set(keys)]
     return pd.concat([ours, pd.DataFrame(rest)], ignore_index=True) if rest else ours
 
-# %% ../nbs/api/13_report.ipynb #3944bda2
+# %% ../nbs/api/13_report.ipynb #13d7f744
 def number(
     value,  # float or nan
     digits, # decimals; None: three significant digits
@@ -113,7 +113,7 @@ def side_by_side(
     rows, heads = (list(dict.fromkeys(results[field])) for field in (index, columns))
     return pd.DataFrame([[cells.get((r, c), "–") for c in heads] for r in rows], pd.Index(rows), heads)
 
-# %% ../nbs/api/13_report.ipynb #b2f12848
+# %% ../nbs/api/13_report.ipynb #c0fb5ba3
 def notes(
     results, # tidy, perhaps with the fields low and high
     source,  # a dict made by provenance()
@@ -134,7 +134,7 @@ def markdown_table(
     rows = [["", *wide.columns], [":--", *["--:"] * wide.shape[1]], *([head, *cells] for head, cells in zip(wide.index, wide.values))]
     return "\n".join("| " + " | ".join(re.sub(r"\beps\b", "ε", str(c)).replace("|", "\\|") for c in row) + " |" for row in rows)
 
-# %% ../nbs/api/13_report.ipynb #53c00834
+# %% ../nbs/api/13_report.ipynb #a91dba55
 def latex_table(
     wide,    # DataFrame of strings
     caption, # plain text
@@ -149,7 +149,7 @@ def latex_table(
     escaped = re.sub(r"([%&#_$])", r"\\\1", plain(caption)).replace("+-", r"$\pm$")
     return re.sub(r"\beps\b", r"$\\epsilon$", text).replace("CAPTION", re.sub(r"\beps\b", r"$\\epsilon$", escaped))
 
-# %% ../nbs/api/13_report.ipynb #b4801e78
+# %% ../nbs/api/13_report.ipynb #9617f470
 def write_table(
     results, # tidy DataFrame: a row for each number
     stem,    # of the files, as in the inventory
@@ -171,4 +171,18 @@ def write_table(
     with atomic_write(folder / f"{stem}.md") as tmp: tmp.write_text(text, encoding="utf-8")
     with atomic_write(folder / f"{stem}.tex") as tmp:
         tmp.write_text(latex_table(wide, " ".join([caption, *under]).strip(), stem), encoding="utf-8")
+    return Markdown(text)
+
+# %% ../nbs/api/13_report.ipynb #e48bc77d
+def write_text_table(
+    wide,    # DataFrame of strings
+    stem,    # of the files, as in the inventory
+    preset,  # whose folder they go into
+    caption, # what the table shows
+):
+    "Write STEM.csv, .md and .tex of a table of strings; returns it for display."
+    folder, text = tables_dir(preset), f"{caption}\n\n{markdown_table(wide)}\n"
+    write_rows(folder / f"{stem}.csv", wide.rename_axis("row").reset_index())
+    with atomic_write(folder / f"{stem}.md") as tmp: tmp.write_text(text, encoding="utf-8")
+    with atomic_write(folder / f"{stem}.tex") as tmp: tmp.write_text(latex_table(wide, caption, stem), encoding="utf-8")
     return Markdown(text)

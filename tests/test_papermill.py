@@ -23,6 +23,7 @@ def test_mistakes(parameter, line, run, tmp_path):
 
 def table(run, folder):
     "The robustness table of a run at smoke, as rows without the fields that time and machine decide."
+    folder.mkdir()
     done = run("papermill", "--no-progress-bar", "nbs/05_cifar10c_robust.ipynb", folder / "out.ipynb", "-p", "preset", "smoke",
                PERTNB_RUNS=str(folder / "runs"), PERTNB_DATA=str(folder / "data"))
     assert done.returncode == 0, done.stderr[-3000:]

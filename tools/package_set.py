@@ -44,6 +44,7 @@ def main():
     source = provenance("small", "cifar10", settings.seed, len(fit), seconds, "cpu", pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
                         validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
     pset.info = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device", "steps", "views_digest")}
+    pset.info |= dict(pairs_seen=log[-1]["step"] * settings.batch_size, beta=settings.beta, last={k: log[-1][k] for k in ("mse", "kl")})
     pset.save(path, half=True)
     pset = sets.packaged_set(NAME)  # what is measured is what ships: weights rounded to half precision
     test = pairs.load_views("cifar10", "test", n=args.n_test)
