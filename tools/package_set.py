@@ -29,7 +29,9 @@ def from_run(folder, settings, validation):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path)
-    parser.add_argument("--n-test", type=int, default=200)
+    parser.add_argument("--n-test", type=int, default=100, help="test images to measure the set on")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads that the run was trained with")
+    parser.add_argument("--note", default="", help="what else should be known of the run")
     args = parser.parse_args()
     settings = presets.resolve("cifar10c_cvae", dict(preset="small", data="cifar10"))
     views = pairs.load_views("cifar10", "train", n=settings.n_train)
@@ -41,8 +43,9 @@ def main():
         log = log.to_dict("records")
     path = package_root()/"weights"/f"{NAME}.safetensors"
     seconds = sum(r["seconds"] for r in log)
-    source = provenance("small", "cifar10", settings.seed, len(fit), seconds, "cpu", pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
+    source = provenance("small", "cifar10", settings.seed, len(fit), seconds, "cpu", note=args.note, pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
                         validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
+    source["device"] = f"CPU, {args.threads} threads"
     pset.info = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device", "steps", "views_digest")}
     pset.info |= dict(pairs_seen=log[-1]["step"] * settings.batch_size, beta=settings.beta, last={k: log[-1][k] for k in ("mse", "kl")})
     pset.save(path, half=True)
