@@ -7,13 +7,13 @@ __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'PAPER_CVAE', 'NET', 'METHODS', 'FROM
            'choose_preset', 'resolve', 'describe', 'presets_table', 'CorruptionSettings', 'CvaeSettings',
            'RobustSettings']
 
-# %% ../nbs/api/01_presets.ipynb #7342546a
+# %% ../nbs/api/01_presets.ipynb #7f76298a
 import os
 from dataclasses import asdict, dataclass, fields, replace
 from types import ModuleType
 import pandas as pd
 
-# %% ../nbs/api/01_presets.ipynb #6a6a65c5
+# %% ../nbs/api/01_presets.ipynb #b923010a
 EXPERIMENTS = {} # name -> (dataclass, {preset: {field: value}})
 
 
@@ -29,7 +29,7 @@ def experiment(
         return cls
     return register
 
-# %% ../nbs/api/01_presets.ipynb #3cfdbbd1
+# %% ../nbs/api/01_presets.ipynb #9f693627
 IPYTHON_NAMES = {"In", "Out", "get_ipython", "exit", "quit", "open"}
 
 
@@ -40,7 +40,7 @@ def given(
     return {k: v for k, v in names.items()
             if not (k.startswith("_") or k in IPYTHON_NAMES or isinstance(v, ModuleType) or callable(v))}
 
-# %% ../nbs/api/01_presets.ipynb #9b5beec5
+# %% ../nbs/api/01_presets.ipynb #fb037fb4
 def checked(
     field, # of a dataclass
     value, # given for it
@@ -55,7 +55,7 @@ def checked(
     if isinstance(value, (int, float)) and value < 0: raise ValueError(f"parameter {field.name!r} must not be negative: {value!r}")
     return value
 
-# %% ../nbs/api/01_presets.ipynb #c5ff2f33
+# %% ../nbs/api/01_presets.ipynb #1cffd489
 def choose_preset(
     name,  # of an experiment
     preset, # a preset's name, or None or "" for the default
@@ -67,7 +67,7 @@ def choose_preset(
     if preset not in known: raise ValueError(f"unknown preset {preset!r}: {name} has {', '.join(known)}")
     return preset
 
-# %% ../nbs/api/01_presets.ipynb #eae3378e
+# %% ../nbs/api/01_presets.ipynb #f686a55d
 def resolve(
     name,       # of an experiment
     parameters, # a notebook's globals(), or a dict of parameters; None means: from the preset
@@ -82,7 +82,7 @@ def resolve(
     own = {k: checked(known[k], v) for k, v in parameters.items() if v is not None}
     return replace(cls(**presets[preset]), **own, **({"preset": preset} if "preset" in known else {}))
 
-# %% ../nbs/api/01_presets.ipynb #674634aa
+# %% ../nbs/api/01_presets.ipynb #0b47b376
 def describe(
     settings, # an experiment's dataclass
 ):
@@ -97,7 +97,7 @@ def presets_table(
     columns = {p: asdict(resolve(name, {"preset": p})) for p in EXPERIMENTS[name][1]}
     return pd.DataFrame(columns, dtype=object).drop("preset", errors="ignore").rename_axis("setting")
 
-# %% ../nbs/api/01_presets.ipynb #c2115eb3
+# %% ../nbs/api/01_presets.ipynb #18e7f9b3
 @experiment("cifar10c_corruptions",
             smoke=dict(data="photos", n_train=20, n_test=20),
             quick={},
@@ -121,7 +121,7 @@ class CorruptionSettings:
         if wrong or not self.severities: raise ValueError(f"parameter 'severities': {', '.join(wrong) or 'none'} given, known are 1,2,3,4,5")
         return sorted({known[str(s)] for s in self.severities})
 
-# %% ../nbs/api/01_presets.ipynb #da4aa71a
+# %% ../nbs/api/01_presets.ipynb #1333eb47
 PAPER_CVAE = dict(latent=512, width=64, bottleneck=16, blocks=4, features=16, maps=1, patch=1, encoder_patch=1, skip=False,
                   epochs=1000., lr=1e-3, beta=0.01, clip=0.)
 NET = "latent width bottleneck blocks features maps patch encoder_patch skip".split()
@@ -151,7 +151,7 @@ class CvaeSettings:
     patch: int = 2          # pixels a side that the decoder folds into channels
     encoder_patch: int = 4  # pixels a side that the encoders fold into channels
     skip: bool = True       # the decoder adds to x
-    epochs: float = 12.     # passes over the training images, one pair of each a pass
+    epochs: float = 10.     # passes over the training images, one pair of each a pass
     batch_size: int = 128
     lr: float = 1.5e-3      # peak, reached after 0.4 of the epochs
     beta: float = 0.1       # final weight of the KL divergence, reached at the same time
@@ -167,11 +167,11 @@ class CvaeSettings:
 
 resolve("cifar10c_cvae", {"preset": "paper"}).net()
 
-# %% ../nbs/api/01_presets.ipynb #8c822a95
+# %% ../nbs/api/01_presets.ipynb #260da66b
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7)
 
-
+# %% ../nbs/api/01_presets.ipynb #3a82ae8c
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, epochs_standard=2., epochs=1., batch_size=32, pgd_steps=3, n_show=4),
             quick={},

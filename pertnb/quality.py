@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['METRICS', 'draw_quality', 'quality_rows', 'evaluate_set', 'mean_metrics', 'norm_statistics']
 
-# %% ../nbs/api/09_quality.ipynb #874b3709
+# %% ../nbs/api/09_quality.ipynb #53575a39
+import numpy as np
 import pandas as pd
 import torch
 from .attack import pgd
@@ -13,7 +14,7 @@ from .cvae import kl
 from .pairs import to_float
 from .sets import latent_norms, project, sample_ball
 
-# %% ../nbs/api/09_quality.ipynb #a6baadd6
+# %% ../nbs/api/09_quality.ipynb #a6cb1dc0
 def draw_quality(
     n,         # examples
     k,         # latent dimensions
@@ -25,7 +26,7 @@ def draw_quality(
     samples = sample_ball(n * (n_samples + 1), k, eps, generator).view(n, n_samples + 1, k)
     return dict(samples=samples[:, 1:], start=samples[:, 0], noise=torch.randn(n, k, generator=generator, device=generator.device))
 
-# %% ../nbs/api/09_quality.ipynb #38678b42
+# %% ../nbs/api/09_quality.ipynb #cba36a35
 def quality_rows(
     pset,    # PerturbationSet
     x,       # float (B, C, H, W) in [0, 1]
@@ -48,7 +49,7 @@ def quality_rows(
     far = pgd(error, draws["start"], pset.eps, steps, pset.eps / 20)
     return dict(enc_ae=enc, pgd_ae=-near.value, eae=eae, oae=far.value, recon=recon, kl=kl(mu, logvar, mu_p, logvar_p), norm=u.norm(dim=1))
 
-# %% ../nbs/api/09_quality.ipynb #88f4e9fd
+# %% ../nbs/api/09_quality.ipynb #05061849
 def evaluate_set(
     pset,      # PerturbationSet
     x,         # conditions (N, C, H, W), uint8 or float in [0, 1]
@@ -67,10 +68,10 @@ def evaluate_set(
         a, b = (to_float(t[part].to(device)) for t in (x, x_tilde))
         out.append({k: v.cpu() for k, v in quality_rows(pset, a, b, {k: v[part].to(device) for k, v in draws.items()}, steps).items()})
     rows = pd.DataFrame({k: torch.cat([o[k] for o in out]).numpy() for k in out[0]})
-    if bad := int(rows.isna().any(axis=1).sum()): raise ValueError(f"{bad} of {len(rows)} rows hold NaN: check the images and the set's weights")
+    if bad := int((~np.isfinite(rows)).any(axis=1).sum()): raise ValueError(f"{bad} of {len(rows)} rows are not finite: check the images and the set's weights")
     return rows
 
-# %% ../nbs/api/09_quality.ipynb #99317f01
+# %% ../nbs/api/09_quality.ipynb #5df32254
 METRICS = {"enc_ae": "Enc. AE", "pgd_ae": "PGD AE", "eae": "EAE", "oae": "OAE", "recon": "Recon. err", "kl": "KL"}
 
 

@@ -6,9 +6,7 @@
 __all__ = ['METHODS', 'MIXES', 'check_methods', 'draw_images', 'perturbed_loss', 'classifier_loss', 'train_classifier',
            'is_correct', 'accuracy_rows', 'robust_rows', 'evaluate', 'summarise', 'compare']
 
-# %% ../nbs/api/11_robust.ipynb #6fd7639f
-import copy
-from pathlib import Path
+# %% ../nbs/api/11_robust.ipynb #f81c42b4
 import pandas as pd
 import torch
 import torch.nn.functional as F
@@ -19,9 +17,9 @@ from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
 from .paths import digest
 from .sets import sample_ball
-from .train import Schedule, fit
+from .train import fit
 
-# %% ../nbs/api/11_robust.ipynb #02284296
+# %% ../nbs/api/11_robust.ipynb #522f3a39
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
            "cvae_adversarial": "CVAE adversarial training", "standard": "Standard training"}
 
@@ -35,7 +33,7 @@ def check_methods(
         raise ValueError(f"unknown method {unknown[0]!r}: known are {', '.join(METHODS)}")
     return methods
 
-# %% ../nbs/api/11_robust.ipynb #b278a018
+# %% ../nbs/api/11_robust.ipynb #3e88da90
 def draw_images(
     views,  # Views
     i,      # images (B,)
@@ -50,7 +48,7 @@ def draw_images(
     if pad: x = crop_flip(x, *draw_crop_flip(len(i), pad, gen), pad)
     return to_float(x), views.labels[i]
 
-# %% ../nbs/api/11_robust.ipynb #f9885d9c
+# %% ../nbs/api/11_robust.ipynb #6ebd0c72
 MIXES = "max", "adversarial"
 
 
@@ -74,7 +72,7 @@ def perturbed_loss(
     clean, worst = F.cross_entropy(module(torch.cat([x, x_tilde])), y.repeat(2), reduction="none").chunk(2)
     return torch.maximum(clean, worst)
 
-# %% ../nbs/api/11_robust.ipynb #d1579f58
+# %% ../nbs/api/11_robust.ipynb #7a20cd7f
 def classifier_loss(
     method,    # one of METHODS
     views,     # Views of the training images
@@ -94,7 +92,7 @@ def classifier_loss(
         return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
     return loss
 
-# %% ../nbs/api/11_robust.ipynb #570b7f76
+# %% ../nbs/api/11_robust.ipynb #1675ff56
 def train_classifier(
     method,     # one of METHODS
     views,      # Views of the training images
@@ -117,7 +115,7 @@ def train_classifier(
         return model
     return fit(f"classifier-{method}", build, classifier_loss(method, views, pset, **attack), views.index, schedule, settings, seed, **kw)
 
-# %% ../nbs/api/11_robust.ipynb #268e1bf1
+# %% ../nbs/api/11_robust.ipynb #cdc7bdfb
 @torch.no_grad()
 def is_correct(
     model, # classifier in eval mode
@@ -145,7 +143,7 @@ def accuracy_rows(
                                           correct=is_correct(model, views.images[i], views.labels[i]).cpu().numpy())))
     return pd.concat(parts, ignore_index=True).assign(eps=0.0)
 
-# %% ../nbs/api/11_robust.ipynb #d822d39e
+# %% ../nbs/api/11_robust.ipynb #166515e6
 def robust_rows(
     model, # classifier in eval mode
     pset,  # PerturbationSet
@@ -165,7 +163,7 @@ def robust_rows(
                                     correct=c.cpu().numpy())) for r, c in zip(radii, correct)]
     return pd.concat(parts, ignore_index=True), torch.cat(us)
 
-# %% ../nbs/api/11_robust.ipynb #4b7e9b39
+# %% ../nbs/api/11_robust.ipynb #eb199967
 def evaluate(
     model, # classifier in eval mode
     pset,  # PerturbationSet
@@ -179,7 +177,7 @@ def evaluate(
     rows = [accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood"), robust]
     return pd.concat(rows, ignore_index=True), u
 
-# %% ../nbs/api/11_robust.ipynb #83231185
+# %% ../nbs/api/11_robust.ipynb #5e474a74
 def summarise(
     rows, # with column `method`
 ):
@@ -195,7 +193,7 @@ def summarise(
         out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high, n=n))
     return pd.DataFrame(out)
 
-# %% ../nbs/api/11_robust.ipynb #497d0e3a
+# %% ../nbs/api/11_robust.ipynb #d4fd70b4
 def compare(
     better,      # correct or not, by image
     worse,       # of the other classifier, the same images

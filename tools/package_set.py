@@ -1,4 +1,4 @@
-"""Train the set that the package ships (preset `small`, about an hour on two CPU cores), measure it, and write it to pertnb/weights.
+"""Train the set that the package ships (preset `small`, 40 minutes of one CPU core), measure it, and write it to pertnb/weights.
 
     python tools/package_set.py [--run FOLDER]
 
