@@ -6,12 +6,12 @@
 __all__ = ['LOGVAR_RANGE', 'CVAES', 'kl', 'scaled_tanh', 'ResidualEncoder', 'ResidualDecoder', 'CVAE', 'cifar10_residual',
            'make_cvae', 'elbo', 'piecewise']
 
-# %% ../nbs/api/05_cvae.ipynb #e804cb03
+# %% ../nbs/api/05_cvae.ipynb #b009b039
 import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .nets import PreactBlock, fold, count_parameters
+from .nets import PreactBlock, fold
 
 # %% ../nbs/api/05_cvae.ipynb #112087d8
 def kl(

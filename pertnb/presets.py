@@ -7,13 +7,13 @@ __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'PAPER_CVAE', 'NET', 'METHODS', 'FROM
            'choose_preset', 'resolve', 'describe', 'presets_table', 'CorruptionSettings', 'CvaeSettings',
            'RobustSettings']
 
-# %% ../nbs/api/01_presets.ipynb #7f76298a
+# %% ../nbs/api/01_presets.ipynb #35d2cd32
 import os
 from dataclasses import asdict, dataclass, fields, replace
 from types import ModuleType
 import pandas as pd
 
-# %% ../nbs/api/01_presets.ipynb #b923010a
+# %% ../nbs/api/01_presets.ipynb #2ebcdd5e
 EXPERIMENTS = {} # name -> (dataclass, {preset: {field: value}})
 
 
@@ -29,7 +29,7 @@ def experiment(
         return cls
     return register
 
-# %% ../nbs/api/01_presets.ipynb #9f693627
+# %% ../nbs/api/01_presets.ipynb #59c2abd5
 IPYTHON_NAMES = {"In", "Out", "get_ipython", "exit", "quit", "open"}
 
 
@@ -40,7 +40,7 @@ def given(
     return {k: v for k, v in names.items()
             if not (k.startswith("_") or k in IPYTHON_NAMES or isinstance(v, ModuleType) or callable(v))}
 
-# %% ../nbs/api/01_presets.ipynb #fb037fb4
+# %% ../nbs/api/01_presets.ipynb #addfaacd
 def checked(
     field, # of a dataclass
     value, # given for it
@@ -55,7 +55,7 @@ def checked(
     if isinstance(value, (int, float)) and value < 0: raise ValueError(f"parameter {field.name!r} must not be negative: {value!r}")
     return value
 
-# %% ../nbs/api/01_presets.ipynb #1cffd489
+# %% ../nbs/api/01_presets.ipynb #35cccffc
 def choose_preset(
     name,  # of an experiment
     preset, # a preset's name, or None or "" for the default
@@ -67,7 +67,7 @@ def choose_preset(
     if preset not in known: raise ValueError(f"unknown preset {preset!r}: {name} has {', '.join(known)}")
     return preset
 
-# %% ../nbs/api/01_presets.ipynb #f686a55d
+# %% ../nbs/api/01_presets.ipynb #8ea73f25
 def resolve(
     name,       # of an experiment
     parameters, # a notebook's globals(), or a dict of parameters; None means: from the preset
@@ -82,7 +82,7 @@ def resolve(
     own = {k: checked(known[k], v) for k, v in parameters.items() if v is not None}
     return replace(cls(**presets[preset]), **own, **({"preset": preset} if "preset" in known else {}))
 
-# %% ../nbs/api/01_presets.ipynb #0b47b376
+# %% ../nbs/api/01_presets.ipynb #f4547cb4
 def describe(
     settings, # an experiment's dataclass
 ):
@@ -97,7 +97,7 @@ def presets_table(
     columns = {p: asdict(resolve(name, {"preset": p})) for p in EXPERIMENTS[name][1]}
     return pd.DataFrame(columns, dtype=object).drop("preset", errors="ignore").rename_axis("setting")
 
-# %% ../nbs/api/01_presets.ipynb #18e7f9b3
+# %% ../nbs/api/01_presets.ipynb #55521b17
 @experiment("cifar10c_corruptions",
             smoke=dict(data="photos", n_train=20, n_test=20),
             quick={},
@@ -121,7 +121,7 @@ class CorruptionSettings:
         if wrong or not self.severities: raise ValueError(f"parameter 'severities': {', '.join(wrong) or 'none'} given, known are 1,2,3,4,5")
         return sorted({known[str(s)] for s in self.severities})
 
-# %% ../nbs/api/01_presets.ipynb #1333eb47
+# %% ../nbs/api/01_presets.ipynb #a3f5274d
 PAPER_CVAE = dict(latent=512, width=64, bottleneck=16, blocks=4, features=16, maps=1, patch=1, encoder_patch=1, skip=False,
                   epochs=1000., lr=1e-3, beta=0.01, clip=0.)
 NET = "latent width bottleneck blocks features maps patch encoder_patch skip".split()
@@ -140,7 +140,7 @@ class CvaeSettings:
     data: str = "auto"      # "auto", "cifar10" or "photos"
     seed: int = 0           # of all draws
     n_train: int = 2000     # training images, validation images among them
-    n_test: int = 50        # test images, each with every corruption
+    n_test: int = 30        # test images, each with every corruption
     pairings: tuple = ("centered", "mixed", "perturbed")
     latent: int = 64        # dimensions of z
     width: int = 48         # channels of the residual trunk
@@ -167,11 +167,11 @@ class CvaeSettings:
 
 resolve("cifar10c_cvae", {"preset": "paper"}).net()
 
-# %% ../nbs/api/01_presets.ipynb #260da66b
+# %% ../nbs/api/01_presets.ipynb #b7a7cca2
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7)
 
-# %% ../nbs/api/01_presets.ipynb #3a82ae8c
+# %% ../nbs/api/01_presets.ipynb #091d2a33
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, epochs_standard=2., epochs=1., batch_size=32, pgd_steps=3, n_show=4),
             quick={},

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['METRICS', 'draw_quality', 'quality_rows', 'evaluate_set', 'mean_metrics', 'norm_statistics']
 
-# %% ../nbs/api/09_quality.ipynb #53575a39
+# %% ../nbs/api/09_quality.ipynb #de42f2bc
 import numpy as np
 import pandas as pd
 import torch
 from .attack import pgd
 from .cvae import kl
 from .pairs import to_float
-from .sets import latent_norms, project, sample_ball
+from .sets import project, sample_ball
 
 # %% ../nbs/api/09_quality.ipynb #a6cb1dc0
 def draw_quality(

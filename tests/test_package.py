@@ -1,4 +1,6 @@
 """What a source distribution and a wheel made from it hold."""
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -49,3 +51,13 @@ def test_metadata(wheel, settings):
     assert f"Version: {settings['version']}" in text and "Provides-Extra: dev" in text
     required = [line for line in text.splitlines() if line.startswith("Requires-Dist") and "extra" not in line]
     assert len(required) == len(settings["requirements"].split())
+
+
+def test_users_need_no_development_packages(root):
+    "The package and the experiment notebooks import nothing that only the dev extra installs."
+    texts = {p.name: p.read_text() for p in (root / "pertnb").glob("*.py") if p.name != "_modidx.py"}
+    for path in (root / "nbs").glob("0*.ipynb"):
+        cells = json.loads(path.read_text())["cells"]
+        texts[path.name] = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    for name, text in texts.items():
+        assert not re.search(r"^\s*(from|import) (fastcore|nbdev|execnb|pytest|hypothesis)\b", text, re.M), name
