@@ -167,13 +167,13 @@ class CvaeSettings:
 
 resolve("cifar10c_cvae", {"preset": "paper"}).net()
 
-# %% ../nbs/api/01_presets.ipynb #b7a7cca2
+# %% ../nbs/api/01_presets.ipynb #cf2984c5
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
-FROM_NOTHING = dict(warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7)
+FROM_NOTHING = dict(warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)
 
-# %% ../nbs/api/01_presets.ipynb #091d2a33
+# %% ../nbs/api/01_presets.ipynb #977d0830
 @experiment("cifar10c_robust",
-            smoke=dict(data="photos", n_train=100, n_test=16, epochs_standard=2., epochs=1., batch_size=32, pgd_steps=3, n_show=4),
+            smoke=dict(data="photos", n_train=100, n_test=16, epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, n_show=4),
             quick={},
             small=dict(n_train=50_000, n_test=1000, epochs_standard=30., epochs=10.),
             fast=dict(FROM_NOTHING, n_test=2000, epochs_standard=15., epochs=15., batch_size=512),
@@ -185,7 +185,7 @@ class RobustSettings:
     seed: int = 0            # of all draws
     retrain: bool = False    # train a perturbation set instead of taking the packaged one
     n_train: int = 5000      # training images, validation images among them
-    n_test: int = 250        # test images, all of them attacked
+    n_test: int = 400        # test images, all of them attacked
     methods: tuple = METHODS # in the order of the table
     classifier: str = "resnet-8" # see pertnb.nets.make_classifier
     width: int = 32          # channels of its first stage
@@ -199,7 +199,8 @@ class RobustSettings:
     lr_warm: float = 0.05    # ... of methods with a warm start
     weight_decay: float = 5e-4
     mix: str = "max"         # loss of adversarial training: "max" of clean and adversarial, or "adversarial"
-    train_steps: int = 2     # of PGD in training
+    train_steps: int = 4     # of PGD in training
+    train_step_size: float = 0.1 # ... of this share of the radius each; in the paper 7 steps of 0.2
     pgd_steps: int = 50      # of PGD in evaluation, each of eps / 20
     n_show: int = 8          # images in figures
 

@@ -48,7 +48,7 @@ def draw_images(
     if pad: x = crop_flip(x, *draw_crop_flip(len(i), pad, gen), pad)
     return to_float(x), views.labels[i]
 
-# %% ../nbs/api/11_robust.ipynb #6ebd0c72
+# %% ../nbs/api/11_robust.ipynb #62f31bd4
 MIXES = "max", "adversarial"
 
 
@@ -58,41 +58,41 @@ def perturbed_loss(
     x, y,    # images (B, C, H, W) and labels (B,)
     method,  # "cvae_augmentation" or "cvae_adversarial"
     gen,     # torch.Generator
-    steps,   # of PGD
-    mix,     # one of MIXES
+    mix="max", # one of MIXES
+    steps=7,   # of PGD
+    step_size=0.2, # of PGD, in units of the radius
 ):
     "Training loss of each example, (B,), with x replaced by a point of its perturbation set."
     if method == "cvae_augmentation":
         u = sample_ball(len(x), pset.latent, pset.eps, gen).to(x.device)
         with torch.no_grad(): x_tilde = pset.perturb(x, u)
         return F.cross_entropy(module(x_tilde), y, reduction="none")
-    u = train_attack(pset, module, x, y, pset.eps, steps=steps, step_size=pset.eps / 5 if steps > 4 else pset.eps / steps)
+    u = train_attack(pset, module, x, y, pset.eps, steps=steps, step_size=step_size * pset.eps)
     with torch.no_grad(): x_tilde = pset.perturb(x, u)
     if mix == "adversarial": return F.cross_entropy(module(x_tilde), y, reduction="none")
     clean, worst = F.cross_entropy(module(torch.cat([x, x_tilde])), y.repeat(2), reduction="none").chunk(2)
     return torch.maximum(clean, worst)
 
-# %% ../nbs/api/11_robust.ipynb #7a20cd7f
+# %% ../nbs/api/11_robust.ipynb #52454b82
 def classifier_loss(
     method,    # one of METHODS
     views,     # Views of the training images
     pset=None, # PerturbationSet, for the two CVAE methods
-    steps=7,   # of PGD, for adversarial training
-    mix="max", # one of MIXES
     pad=4,     # of the crop
+    **attack,  # mix=, steps=, step_size= of `perturbed_loss`, for adversarial training
 ):
     "A loss for `fit`: mean cross-entropy of what the method trains on; logs the accuracy on it where it is known."
     check_methods([method])
-    if mix not in MIXES: raise ValueError(f"unknown mix {mix!r}: known are {', '.join(MIXES)}")
+    if (mix := attack.get("mix", "max")) not in MIXES: raise ValueError(f"unknown mix {mix!r}: known are {', '.join(MIXES)}")
     if pset is None and method.startswith("cvae"): raise ValueError(f"{METHODS[method]} needs a perturbation set")
     def loss(module, i, gen, t):
         x, y = draw_images(views, i, method, gen, pad)
-        if pset is not None and method.startswith("cvae"): return perturbed_loss(module, pset, x, y, method, gen, steps, mix).mean(), {}
+        if pset is not None and method.startswith("cvae"): return perturbed_loss(module, pset, x, y, method, gen, **attack).mean(), {}
         logits = module(x)
         return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
     return loss
 
-# %% ../nbs/api/11_robust.ipynb #1675ff56
+# %% ../nbs/api/11_robust.ipynb #90678c6e
 def train_classifier(
     method,     # one of METHODS
     views,      # Views of the training images
@@ -100,7 +100,7 @@ def train_classifier(
     net,        # arguments of make_classifier
     pset=None,  # PerturbationSet
     start=None, # state dict to start from
-    attack=None,# dict(steps=, mix=) for adversarial training
+    attack=None,# dict(mix=, steps=, step_size=) for adversarial training
     seed=0,
     **kw,       # device, progress, ... of `fit`
 ):
