@@ -4,21 +4,28 @@
 
 # %% auto #0
 __all__ = ['WRITE_ERRORS', 'package_root', 'is_repo', 'repo_root', 'data_root', 'runs_dir', 'shown', 'results_dir', 'figures_dir',
-           'tables_dir', 'write_error', 'atomic_write', 'digest', 'git', 'commit', 'device_name', 'provenance']
+           'tables_dir', 'write_error', 'sweep', 'atomic_write', 'locked', 'digest', 'git', 'commit', 'device_name',
+           'provenance']
 
-# %% ../nbs/api/00_paths.ipynb #9b1da341
+# %% ../nbs/api/00_paths.ipynb #09624e23
 import errno
 import hashlib
 import os
+import re
 import subprocess
 import uuid
 from configparser import ConfigParser
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from importlib.util import find_spec
 from pathlib import Path
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 import pertnb
+
+try: import fcntl
+except ImportError: fcntl = None # Windows: what a killed writer left is not swept there
 
 # %% ../nbs/api/00_paths.ipynb #dded71a7
 def package_root():
@@ -76,8 +83,8 @@ def tables_dir(preset):
     "tables/PRESET in the repository, or runs/smoke/tables."
     return results_dir("tables", preset)
 
-# %% ../nbs/api/00_paths.ipynb #4afcfe5e
-WRITE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+# %% ../nbs/api/00_paths.ipynb #3567878e
+WRITE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
 def write_error(
@@ -85,12 +92,23 @@ def write_error(
     error, # the exception that came of it
 ):
     "`error` as an OSError of one clear line where it is one of writing; else `error` itself."
-    full = "No space left" in str(error) # safetensors and torch raise errors of their own
-    if not full and getattr(error, "errno", None) not in WRITE_ERRORS: return error
-    reason = getattr(error, "strerror", None) or "No space left on device"
-    return OSError(f"can't write {path}: {reason}; make room or rights there, or move the folder ($PERTNB_DATA, $PERTNB_RUNS)")
+    number, inner = getattr(error, "errno", None), re.search(r"\(os error (\d+)\)", str(error)) # safetensors raises an error of its own
+    if number is None and inner: number = int(inner[1])
+    if number not in WRITE_ERRORS: return error
+    if number == errno.EEXIST: number = errno.ENOTDIR # what mkdir says where the parent is a file
+    return OSError(f"can't write {path}: {os.strerror(number)}; make room or rights there, or move the folder ($PERTNB_DATA, $PERTNB_RUNS)")
 
-# %% ../nbs/api/00_paths.ipynb #bc28b48c
+# %% ../nbs/api/00_paths.ipynb #4b48412e
+def sweep(
+    path, # a file that atomic_write writes
+):
+    "Remove what killed writers of `path` left beside it; one that lives holds a lock on its own."
+    for left in path.parent.glob(f".{escape(path.stem)}-{'[0-9a-f]' * 12}{escape(path.suffix)}") if fcntl else ():
+        with suppress(OSError), open(left, "rb") as f:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
+
+
 @contextmanager
 def atomic_write(
     path, # file to be written; its folder is made if need be
@@ -100,15 +118,36 @@ def atomic_write(
     tmp = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:12]}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield tmp
-        with open(tmp, "rb+") as f: os.fsync(f.fileno())
-        os.replace(tmp, path)
+        sweep(path)
+        with open(tmp, "wb") as held:
+            if fcntl: fcntl.flock(held, fcntl.LOCK_EX)
+            else: held.close()
+            yield tmp
+            with open(tmp, "rb+") as f: os.fsync(f.fileno())
+            os.replace(tmp, path)
     except Exception as error:
         raised = write_error(path, error)
         if raised is error: raise
         raise raised from None
     finally:
         if tmp.parent.is_dir(): tmp.unlink(missing_ok=True)
+
+# %% ../nbs/api/00_paths.ipynb #f239685f
+@contextmanager
+def locked(
+    path, # of the lock file; its folder is made if need be
+):
+    "Hold a lock file for this process alone; waits, and says so, while another process holds it."
+    lock = FileLock(path)
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        try: lock.acquire(timeout=0)
+        except Timeout:
+            print(f"waiting for another process, which holds {path}", flush=True)
+            lock.acquire()
+    except OSError as error: raise write_error(path, error) from None
+    try: yield
+    finally: lock.release()
 
 # %% ../nbs/api/00_paths.ipynb #6aaf551b
 def digest(

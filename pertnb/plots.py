@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['STYLE', 'FAMILIES', 'METHOD_COLOURS', 'PAIRING_COLOURS', 'COLOURS', 'DASHES', 'styled', 'label', 'as_uint8',
-           'montage', 'image_grid', 'density', 'save_figure']
+           'montage', 'image_grid', 'density', 'heat_maps', 'save_figure']
 
-# %% ../nbs/api/12_plots.ipynb #595dadf6
+# %% ../nbs/api/12_plots.ipynb #d7be51fb
 from contextlib import contextmanager
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 import torch
+from .checks import described
 from .paths import atomic_write, figures_dir
 
 # %% ../nbs/api/12_plots.ipynb #68970b29
@@ -48,13 +49,15 @@ def label(
     "A name as a label: 'jpeg_compression' is 'JPEG compression'."
     return name.replace("_", " ").replace("jpeg", "JPEG").replace("cvae", "CVAE").replace("cifar10c", "CIFAR-10-C")
 
-# %% ../nbs/api/12_plots.ipynb #f9736843
+# %% ../nbs/api/12_plots.ipynb #bfb69567
 def as_uint8(
     images, # tensor or array, uint8, or float in [0, 1]
 ):
     "Images as uint8 (NumPy); floats are clamped and rounded."
     x = images.detach().cpu().float() if isinstance(images, torch.Tensor) and images.is_floating_point() else images
     x = np.asarray(x)
+    if x.dtype != np.uint8 and (x.dtype.kind != "f" or not np.isfinite(x).all()):
+        raise ValueError(f"images must be uint8, or finite floats in [0, 1], got {described(x)}")
     return x if x.dtype == np.uint8 else np.rint(x.clip(0, 1) * 255).astype(np.uint8)
 
 
@@ -124,6 +127,32 @@ def density(
         ax.set(xlabel="latent norm ‖u‖", ylabel="density", xlim=(0, None))
         if legend: ax.legend(title="corruption (median)", loc="upper left", bbox_to_anchor=(1, 1))
     return ax
+
+# %% ../nbs/api/12_plots.ipynb #56ab921f
+def heat_maps(
+    maps,  # {title: DataFrame whose index and columns are the two parameters}
+    xlabel, # of the columns
+    ylabel, # of the index
+    label,  # of the numbers
+    top=100, # where the scale of colours ends
+    cell=0.45, # inches a side of a number
+):
+    "One heat map for each title, side by side or in two columns, with their numbers; returns the figure."
+    cols = min(2, len(maps))
+    rows, (h, w) = -(-len(maps) // cols), next(iter(maps.values())).shape
+    with styled():
+        fig, axes = plt.subplots(rows, cols, figsize=(cols * (w * cell + 1), rows * (h * cell * 0.8 + 0.9)), squeeze=False)
+        for ax in axes.flat[len(maps):]: ax.axis("off")
+        for ax, (title, m) in zip(axes.flat, maps.items()):
+            image = ax.imshow(m.values, vmin=0, vmax=top, cmap="viridis", aspect="auto")
+            for i, j in np.ndindex(*m.shape):
+                ax.text(j, i, f"{m.values[i, j]:.0f}", ha="center", va="center", fontsize=8, color="black" if m.values[i, j] > 0.6 * top else "white")
+            ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
+            ax.set_xticks(range(w), [f"{c:g}" for c in m.columns])
+            ax.set_yticks(range(h), [f"{c:g}" for c in m.index])
+            ax.grid(False)
+        fig.colorbar(image, ax=axes, label=label, shrink=0.9)
+    return fig
 
 # %% ../nbs/api/12_plots.ipynb #590ba58a
 def save_figure(

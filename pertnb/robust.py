@@ -6,20 +6,21 @@
 __all__ = ['METHODS', 'MIXES', 'check_methods', 'draw_images', 'perturbed_loss', 'classifier_loss', 'train_classifier',
            'is_correct', 'accuracy_rows', 'robust_rows', 'evaluate', 'summarise', 'compare']
 
-# %% ../nbs/api/11_robust.ipynb #f81c42b4
+# %% ../nbs/api/11_robust.ipynb #9f59383e
 import pandas as pd
 import torch
 import torch.nn.functional as F
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
+from .checks import check_columns, check_labels, check_number
 from .attack import nested_robustness, train_attack
 from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
 from .paths import digest
 from .sets import sample_ball
-from .train import fit
+from .train import fit, load_weights
 
-# %% ../nbs/api/11_robust.ipynb #522f3a39
+# %% ../nbs/api/11_robust.ipynb #bf47f3ca
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
            "cvae_adversarial": "CVAE adversarial training", "standard": "Standard training"}
 
@@ -29,6 +30,7 @@ def check_methods(
 ):
     "The names as a tuple; ValueError lists the known ones."
     methods = tuple(methods.replace(" ", "").split(",") if isinstance(methods, str) else methods)
+    if not methods: raise ValueError(f"methods must be some of {', '.join(METHODS)}, got none")
     if unknown := [m for m in methods if m not in METHODS]:
         raise ValueError(f"unknown method {unknown[0]!r}: known are {', '.join(METHODS)}")
     return methods
@@ -48,7 +50,7 @@ def draw_images(
     if pad: x = crop_flip(x, *draw_crop_flip(len(i), pad, gen), pad)
     return to_float(x), views.labels[i]
 
-# %% ../nbs/api/11_robust.ipynb #62f31bd4
+# %% ../nbs/api/11_robust.ipynb #60078576
 MIXES = "max", "adversarial"
 
 
@@ -65,15 +67,15 @@ def perturbed_loss(
     "Training loss of each example, (B,), with x replaced by a point of its perturbation set."
     if method == "cvae_augmentation":
         u = sample_ball(len(x), pset.latent, pset.eps, gen).to(x.device)
-        with torch.no_grad(): x_tilde = pset.perturb(x, u)
+        with torch.no_grad(): x_tilde = pset.perturb(x, u, pset.prior(x))
         return F.cross_entropy(module(x_tilde), y, reduction="none")
     u = train_attack(pset, module, x, y, pset.eps, steps=steps, step_size=step_size * pset.eps)
-    with torch.no_grad(): x_tilde = pset.perturb(x, u)
+    with torch.no_grad(): x_tilde = pset.perturb(x, u, pset.prior(x))
     if mix == "adversarial": return F.cross_entropy(module(x_tilde), y, reduction="none")
     clean, worst = F.cross_entropy(module(torch.cat([x, x_tilde])), y.repeat(2), reduction="none").chunk(2)
     return torch.maximum(clean, worst)
 
-# %% ../nbs/api/11_robust.ipynb #52454b82
+# %% ../nbs/api/11_robust.ipynb #e1c9a4b8
 def classifier_loss(
     method,    # one of METHODS
     views,     # Views of the training images
@@ -84,6 +86,7 @@ def classifier_loss(
     "A loss for `fit`: mean cross-entropy of what the method trains on; logs the accuracy on it where it is known."
     check_methods([method])
     if (mix := attack.get("mix", "max")) not in MIXES: raise ValueError(f"unknown mix {mix!r}: known are {', '.join(MIXES)}")
+    check_number("steps", attack.get("steps", 7), 1, whole=True), check_number("pad", pad, whole=True)
     if pset is None and method.startswith("cvae"): raise ValueError(f"{METHODS[method]} needs a perturbation set")
     def loss(module, i, gen, t):
         x, y = draw_images(views, i, method, gen, pad)
@@ -92,7 +95,7 @@ def classifier_loss(
         return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
     return loss
 
-# %% ../nbs/api/11_robust.ipynb #90678c6e
+# %% ../nbs/api/11_robust.ipynb #cc835e90
 def train_classifier(
     method,     # one of METHODS
     views,      # Views of the training images
@@ -106,16 +109,17 @@ def train_classifier(
 ):
     "Train (or load) a classifier by a method: returns it in eval mode, and its log."
     attack = attack or {}
+    loss = classifier_loss(method, views, pset, **attack)
     settings = dict(method=method, data=views.digest, index=digest(views.index.cpu().numpy()), net=net)
     if method.startswith("cvae"): settings |= dict(attack, eps=pset.eps, set=digest(*pset.state_dict().values()))
     if start is not None: settings |= dict(start=digest(*start.values()))
     def build():
         model = make_classifier(**net)
-        if start is not None: model.load_state_dict(start)
+        if start is not None: load_weights(model, start, "start")
         return model
-    return fit(f"classifier-{method}", build, classifier_loss(method, views, pset, **attack), views.index, schedule, settings, seed, **kw)
+    return fit(f"classifier-{method}", build, loss, views.index, schedule, settings, seed, **kw)
 
-# %% ../nbs/api/11_robust.ipynb #cdc7bdfb
+# %% ../nbs/api/11_robust.ipynb #b3eed2e8
 @torch.no_grad()
 def is_correct(
     model, # classifier in eval mode
@@ -124,6 +128,7 @@ def is_correct(
     batch_size=500,
 ):
     "Whether each image is classified as its label: bool (N,)."
+    check_labels(y, len(x))
     return torch.cat([model(to_float(a)).argmax(1) == b for a, b in zip(x.split(batch_size), y.split(batch_size))])
 
 
@@ -177,11 +182,12 @@ def evaluate(
     rows = [accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood"), robust]
     return pd.concat(rows, ignore_index=True), u
 
-# %% ../nbs/api/11_robust.ipynb #5e474a74
+# %% ../nbs/api/11_robust.ipynb #8cb4f921
 def summarise(
     rows, # with column `method`
 ):
     "One row a method, kind and radius: accuracy, its 95% interval (low, high), n images; all in percent but n."
+    check_columns(rows, ["method", "kind", "eps", "image", "corruption", "correct"])
     out = []
     for (method, kind, eps), g in rows.groupby(["method", "kind", "eps"], sort=False):
         image = g.groupby("image").correct.mean()
@@ -193,7 +199,7 @@ def summarise(
         out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high, n=n))
     return pd.DataFrame(out)
 
-# %% ../nbs/api/11_robust.ipynb #d4fd70b4
+# %% ../nbs/api/11_robust.ipynb #fd82b94a
 def compare(
     better,      # correct or not, by image
     worse,       # of the other classifier, the same images
@@ -201,6 +207,7 @@ def compare(
     worse_name,
 ):
     "A sentence: the two accuracies, on how many images they differ, the p-value, and whether the first is above the second."
+    if len(better) != len(worse) or not len(better): raise ValueError(f"both classifiers must be judged on the same images, got {len(better)} and {len(worse)}")
     wins, losses = int((better & ~worse).sum()), int((~better & worse).sum())
     p = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
     holds = "above" if wins > losses else "NOT above"

@@ -6,8 +6,8 @@
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_latents', 'PerturbationSet', 'at',
            'sample', 'latent_norms', 'select_radius', 'save_set', 'load_set', 'packaged_set']
 
-# %% ../nbs/api/07_sets.ipynb #1d438ff8
-import json, math, warnings
+# %% ../nbs/api/07_sets.ipynb #d3ef1e97
+import json, warnings
 from importlib.resources import files
 from pathlib import Path
 import numpy as np
@@ -16,6 +16,7 @@ import torch.nn as nn
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy.special import gammainc, gammaincinv, hyp1f1
+from .checks import check_number, described
 from .cvae import make_cvae
 from .pairs import to_float
 from .paths import atomic_write
@@ -46,7 +47,7 @@ def truncated_chi(
         t = t - (a * t - top * np.expm1(t) + np.log(m / hyp1f1(1, a + 1, top)) - log_q) * m / a
     return eps * np.exp(t / 2)
 
-# %% ../nbs/api/07_sets.ipynb #5398be97
+# %% ../nbs/api/07_sets.ipynb #08bad3a7
 def sample_ball(
     n,         # draws
     k,         # dimensions
@@ -54,35 +55,35 @@ def sample_ball(
     generator, # torch.Generator
 ):
     "Standard normal draws truncated to ‖u‖₂ <= eps: (n, k) on the generator's device; paper app. B, N_eps(0, I)."
-    if not 0 <= eps < math.inf: raise ValueError(f"eps must be a finite number, at least 0, got {eps!r}")
+    check_number("eps", eps), check_number("n", n, whole=True), check_number("k", k, 1, whole=True)
     kw = dict(generator=generator, device=generator.device)
     direction, q = torch.randn(n, k, **kw), torch.rand(n, dtype=torch.float64, **kw)
     radius = torch.from_numpy(truncated_chi(q.cpu().numpy(), k, eps)).to(direction)
     return project(direction * (radius / direction.norm(dim=1).clamp_min(1e-30))[:, None], eps)
 
-# %% ../nbs/api/07_sets.ipynb #9904b946
+# %% ../nbs/api/07_sets.ipynb #5e8a97f6
 def check_images(
     x,    # what a user handed in
     name="x",
 ):
     "ValueError unless x is float (B, C, H, W), finite and in [0, 1]."
     if not torch.is_tensor(x) or x.ndim != 4 or not x.is_floating_point():
-        what = f"{x.dtype} {tuple(x.shape)}" if torch.is_tensor(x) else type(x).__name__
-        raise ValueError(f"{name} must be a float tensor (B, C, H, W) with values in [0, 1], got {what}; divide uint8 images by 255")
+        raise ValueError(f"{name} must be a float tensor (B, C, H, W) with values in [0, 1], got {described(x)}; divide uint8 images by 255")
     low, high = (float(v) for v in x.aminmax()) if x.numel() else (0, 0)
     if not (-1e-4 <= low and high <= 1 + 1e-4):
         raise ValueError(f"{name} must lie in [0, 1] and be finite, got values from {low:.3g} to {high:.3g}")
 
-# %% ../nbs/api/07_sets.ipynb #62a0608b
+# %% ../nbs/api/07_sets.ipynb #2a5d149f
 def check_latents(
     u, # what a user handed in
     n, # images
     k, # latent dimensions
 ):
     "ValueError unless u is (n, k)."
-    if tuple(u.shape) != (n, k): raise ValueError(f"u must be ({n}, {k}), one latent an image, got {tuple(u.shape)}")
+    if not torch.is_tensor(u) or tuple(u.shape) != (n, k) or not u.is_floating_point():
+        raise ValueError(f"u must be ({n}, {k}), one float latent an image, got {described(u)}")
 
-# %% ../nbs/api/07_sets.ipynb #57ef770d
+# %% ../nbs/api/07_sets.ipynb #780da435
 class PerturbationSet(nn.Module):
     "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B."
     def __init__(self,
@@ -92,7 +93,9 @@ class PerturbationSet(nn.Module):
         info=None,       # dict that json can hold: where the set comes from
     ):
         super().__init__()
-        if not (isinstance(eps, (int, float)) and 0 < eps < math.inf): raise ValueError(f"eps must be a finite number above 0, got {eps!r}")
+        check_number("eps", eps, above=True)
+        if isinstance(percentiles, str) or not hasattr(percentiles, "__iter__"): raise ValueError(f"percentiles must be numbers, got {percentiles!r}")
+        for p in percentiles: check_number("percentiles", p)
         self.cvae = cvae.eval().requires_grad_(False)
         self.eps, self.percentiles, self.info, self.latent = float(eps), tuple(map(float, percentiles)), info or {}, cvae.latent
         super().train(False)
@@ -100,19 +103,27 @@ class PerturbationSet(nn.Module):
         "A set has nothing to train: asking for train mode warns, and changes nothing."
         if mode: warnings.warn("a perturbation set stays in evaluation mode; its batch statistics must not change")
         return super().train(False)
+    def check(self, x, name="x"):
+        "ValueError unless x are float images in [0, 1] of the size this set was made for."
+        check_images(x, name)
+        config = getattr(self.cvae, "config", None) or {}
+        shape = (config["channels"], *config["size"]) if {"channels", "size"} <= config.keys() else tuple(x.shape[1:])
+        if tuple(x.shape[1:]) != shape: raise ValueError(f"{name} must be images of shape {shape}, as this set was made for, got {tuple(x.shape[1:])}")
     def prior(self, x):
         "mu(x) and sigma(x), (B, K) each."
         with torch.no_grad(): mu, logvar = self.cvae.prior(x)
         return mu, (logvar / 2).exp()
     def perturb(self, x, u, prior=None):
         "Images (B, C, H, W) in [0, 1] at latents u (B, K), differentiable in u; `prior` is self.prior(x) where it is known."
+        if prior is None: self.check(x)
         check_latents(u, len(x), self.latent)
         mu, sigma = prior or self.prior(x)
         return self.cvae.decode(x, u * sigma + mu).clamp(0, 1)
 
     def encode(self, x, x_tilde, prior=None):
         "The latent of x_tilde, (B, K), not projected: u = (mu(x, x_tilde) - mu(x)) / sigma(x)."
-        check_images(x), check_images(x_tilde, "x_tilde")
+        self.check(x), self.check(x_tilde, "x_tilde")
+        if x.shape != x_tilde.shape: raise ValueError(f"x is {tuple(x.shape)} but x_tilde {tuple(x_tilde.shape)}: pairs must have one shape")
         mu, sigma = prior or self.prior(x)
         with torch.no_grad(): return (self.cvae.posterior(x, x_tilde)[0] - mu) / sigma
     def at(self, x): return at(self, x)
@@ -122,13 +133,13 @@ class PerturbationSet(nn.Module):
     @staticmethod
     def load(path): return load_set(path)
 
-# %% ../nbs/api/07_sets.ipynb #580bc1f8
+# %% ../nbs/api/07_sets.ipynb #5494fc3a
 def at(
     pset, # PerturbationSet
     x,    # images (B, C, H, W) in [0, 1]
 ):
     "The set at x as a function of u (B, K) alone; checks x and computes its prior once."
-    check_images(x)
+    pset.check(x)
     prior = pset.prior(x)
     return lambda u: pset.perturb(x, u, prior)
 
@@ -174,7 +185,7 @@ def select_radius(
     quantiles = torch.quantile(norms, torch.tensor([.25, .5, .75], dtype=torch.float64))
     return dict(eps=float(norms.max()), percentiles=quantiles.tolist())
 
-# %% ../nbs/api/07_sets.ipynb #4f234428
+# %% ../nbs/api/07_sets.ipynb #78d954cb
 def save_set(
     pset,       # PerturbationSet
     path,       # of the .safetensors file
@@ -198,6 +209,7 @@ def load_set(
     except Exception as error: raise ValueError(f"{path} can't be read as safetensors ({error}); fetch or train it again") from None
     if not isinstance(about, dict) or not about.keys() >= {"config", "eps", "percentiles", "info"}:
         raise ValueError(f"{path} holds weights, but no perturbation set: it was not written by PerturbationSet.save")
+    if not isinstance(about["config"], dict) or "name" not in about["config"]: raise ValueError(f"{path} names no network: config is {about['config']!r}")
     try: cvae = make_cvae(**about["config"])
     except (TypeError, ValueError) as error: raise ValueError(f"{path}: {error}") from None
     expected = cvae.state_dict()
