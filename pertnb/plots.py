@@ -29,7 +29,7 @@ def styled():
     try: yield
     finally: plt.rcParams.update(before)
 
-# %% ../nbs/api/12_plots.ipynb #16ed3f52
+# %% ../nbs/api/12_plots.ipynb #01c5dcb6
 FAMILIES = {
     "noise": {"gaussian_noise": "#444444", "shot_noise": "#707070", "impulse_noise": "#999999", "speckle_noise": "#bbbbbb"},
     "blur": {"defocus_blur": "#08306b", "glass_blur": "#2b8cd6", "motion_blur": "#17a5b8", "zoom_blur": "#6a9fd8",
@@ -37,7 +37,8 @@ FAMILIES = {
     "weather": {"snow": "#d62776", "frost": "#7b3fa0", "fog": "#e0433a", "brightness": "#f08a4b", "spatter": "#7a2b1d"},
     "digital": {"contrast": "#b8a200", "elastic_transform": "#1b6e33", "pixelate": "#58b947", "jpeg_compression": "#8a7a1f",
                 "saturate": "#a6d75b"}}
-METHOD_COLOURS = {"standard": "#888888", "cifar10c": "#d98c21", "cvae_augmentation": "#3b7dd8", "cvae_adversarial": "#b3267a"}
+METHOD_COLOURS = {"standard": "#888888", "cifar10c": "#d98c21", "cvae_augmentation": "#3b7dd8", "cvae_adversarial": "#b3267a",
+                  "augmix": "#2a9d8f", "l2": "#7a5cc0", "linf": "#5b7a2a"}
 PAIRING_COLOURS = {"centered": "#3b7dd8", "mixed": "#d98c21", "perturbed": "#2e8b57"}
 COLOURS = {name: colour for family in FAMILIES.values() for name, colour in family.items()} | METHOD_COLOURS
 DASHES = {name: ("-", "--", "-.", ":", (0, (1, 3)))[i] for family in FAMILIES.values() for i, name in enumerate(family)}
