@@ -225,7 +225,7 @@ resolve("cifar10c_cvae", {"preset": "paper"}).net()
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(methods=(*METHODS, "augmix", "l2", "linf"), pretrained=True, strong_steps=50, warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)
 
-# %% ../nbs/api/01_presets.ipynb #b985053d
+# %% ../nbs/api/01_presets.ipynb #6ca02b50
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, n_quartiles=12, epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3,
                        n_show=4),
@@ -240,14 +240,14 @@ class RobustSettings:
     seed: int = 0            # of all draws
     retrain: bool = False    # train a perturbation set instead of taking the packaged one
     n_train: int = 5000      # training images, validation images among them
-    n_test: int = 1000       # test images, all of them attacked at the full radius
-    n_quartiles: int = 200   # the first of them: attacked at the quartiles and by AutoPGD, and judged clean and corrupted
+    n_test: int = 800        # test images, all of them attacked at the full radius
+    n_quartiles: int = 150   # the first of them: attacked at the quartiles and by AutoPGD, and judged clean and corrupted
     methods: tuple = METHODS # also augmix, l2, linf
     pretrained: bool = False # augmix, l2 and linf from robustbench where it is installed (CIFAR-10 only)
     classifier: str = "resnet-8" # see pertnb.nets.make_classifier
     width: int = 24          # channels of its first stage
     patch: int = 2           # pixels a side that it folds into channels
-    epochs_standard: float = 12. # passes over the training images of the standard classifier
+    epochs_standard: float = 10. # passes over the training images of the standard classifier
     epochs: float = 6.       # ... of the other methods
     warm_start: bool = True  # they start from the standard classifier
     batch_size: int = 128
@@ -256,10 +256,10 @@ class RobustSettings:
     lr_warm: float = 0.05    # ... of methods with a warm start
     weight_decay: float = 5e-4
     mix: str = "max"         # loss of adversarial training: "max" of clean and adversarial, or "adversarial"
-    train_steps: int = 4     # of PGD in training
-    train_step_size: float = 0.1 # ... of this share of the radius each; in the paper 7 steps of 0.2
+    train_steps: int = 3     # of PGD in training
+    train_step_size: float = 0.125 # ... of this share of the radius each; in the paper 7 steps of 0.2
     pgd_steps: int = 50      # of PGD in evaluation, each of eps / 20
-    strong_steps: int = 20   # of AutoPGD in evaluation, for each of two losses
+    strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
     n_show: int = 8          # images in figures
 
     def net(self):
