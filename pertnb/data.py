@@ -250,16 +250,16 @@ def crops(
     i, j = (torch.randint(k, (n,), generator=generator).numpy() for k in windows.shape[:2])
     return torch.from_numpy(windows[i, j])
 
-# %% ../nbs/api/02_data.ipynb #4416d356
+# %% ../nbs/api/02_data.ipynb #a0820206
 def photos(
     split,  # "train" or "test"
-    n=None, # number of images; default 5,000 or 1,000
+    n=None, # number of images; default 4,000 or 500
     seed=0, # of scales, places and order
 ):
     "The built-in set: n crops, equally many of each photograph and in random order; uint8 (n, 3, 32, 32), labels (n,)."
     check_split(split)
     if n is not None: check_number("n", n, 1, whole=True)
-    n = n or {"train": 5000, "test": 1000}[split]
+    n = n or {"train": 4000, "test": 500}[split]
     g = torch.Generator().manual_seed(2 * seed + SPLITS.index(split))
     each = -(-n // (len(PHOTOS) * len(SCALES)))
     regions = [photo_region(read_photo(p), split) for p in PHOTOS]
