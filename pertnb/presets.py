@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'MNIST_PAPER', 'MNIST_SMOKE', 'PAPER_CVAE', 'NET', 'METHODS', 'FROM_NOTHING',
            'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe', 'presets_table', 'MnistSettings',
-           'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'RobustSettings']
+           'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'RobustSettings', 'CertifiedSettings']
 
 # %% ../nbs/api/01_presets.ipynb #35d2cd32
 import os
@@ -116,7 +116,7 @@ class MnistSettings:
     n_grid: int = 8            # test images on the grid of known perturbations
     n_show: int = 8            # images in figures
 
-# %% ../nbs/api/01_presets.ipynb #fa27b543
+# %% ../nbs/api/01_presets.ipynb #4e859e04
 MNIST_PAPER, MNIST_SMOKE = dict(n_train=60_000, n_test=10_000, n_grid=100), dict(data="digits", n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4)
 
 
@@ -131,7 +131,7 @@ class LinfSettings(MnistSettings):
     beta_at: tuple = (0., 0.25, 1.)          # ... at epochs 0, 5, 20
 
 
-@experiment("mnist_rts", smoke=dict(MNIST_SMOKE, width=4, features=2), quick={}, small=dict(n_train=60_000, n_test=1000, epochs=10.),
+@experiment("mnist_rts", smoke=dict(MNIST_SMOKE, width=8, features=2), quick={}, small=dict(n_train=60_000, n_test=1000, epochs=10.),
             fast=dict(MNIST_PAPER, n_test=2000, epochs=100.), paper=dict(MNIST_PAPER, epochs=100.))
 class RtsSettings(MnistSettings):
     "What 02_mnist_rts can be told."
@@ -274,3 +274,59 @@ class RobustSettings:
 
 
 presets_table("cifar10c_robust")
+
+# %% ../nbs/api/01_presets.ipynb #2185f69c
+@experiment("cifar10c_certified",
+            smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
+                       restarts=1, attack_steps=2, judge=50),
+            quick={},
+            small=dict(n_train=50_000, n_test=1000, n_certified=500, n_compared=100, n_attacked=50, epochs_standard=30., epochs=10., width=32, n=10_000, views_each=0),
+            fast=dict(warm_start=False, retrain=True, n_train=50_000, n_test=2000, n_certified=500, n_compared=200, n_attacked=100, classifier="wrn-28-10", patch=1, epochs=15.,
+                      batch_size=512, n=10_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000),
+            paper=dict(warm_start=False, retrain=True, n_train=50_000, n_test=10_000, n_certified=10_000, n_compared=1000, n_attacked=1000, classifier="wrn-28-10", patch=1, epochs=100.,
+                       lr=0.2, n=10_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
+class CertifiedSettings:
+    "What 06_cifar10c_certified can be told."
+    preset: str = "quick"    # where these settings come from
+    data: str = "auto"       # "auto", "cifar10" or "photos"
+    seed: int = 0            # of all draws
+    retrain: bool = False    # train a perturbation set instead of taking the packaged one
+    n_train: int = 5000      # training images, validation images among them
+    n_test: int = 40         # test images that are predicted
+    views_each: int = 1      # corruptions of each, drawn at random, of each kind; 0: all
+    n_certified: int = 40    # of them certified
+    n_compared: int = 4      # of them in the comparison of the sequential test with a fixed number of draws
+    n_attacked: int = 3      # of them attacked inside their certified radius, for each noise
+    classifier: str = "resnet-8" # see pertnb.nets.make_classifier
+    width: int = 16          # channels of its first stage
+    patch: int = 2           # pixels a side that it folds into channels
+    epochs_standard: float = 8.  # passes of the standard classifier, from which the others start
+    epochs: float = 4.       # passes of each classifier that is trained with noise
+    warm_start: bool = True  # they start from the standard classifier
+    batch_size: int = 128
+    optimizer: str = "sgd"   # "sgd", or the paper's "adam"
+    lr: float = 0.1          # peak, reached after 0.4 of the epochs
+    lr_warm: float = 0.05    # ... with a warm start
+    weight_decay: float = 5e-4
+    alpha: float = 0.001     # allowed probability of a wrong prediction or certificate
+    n_predict: int = 100     # draws of a prediction
+    n0: int = 100            # draws that choose the class to be certified
+    n: int = 700             # draws that certify it; the paper's 10,000
+    n_fixed: int = 10_000    # draws that the sequential test is compared with ...
+    n_most: int = 20_000     # ... and draws after which that gives up
+    restarts: int = 5        # of each attack inside the certified radius
+    attack_steps: int = 5    # of each restart
+    judge: int = 1000        # draws that judge the attacked point
+    sample_batch: int = 500  # images decoded and classified at a time
+
+    def net(self):
+        "Arguments of nets.make_classifier but n_classes."
+        return dict(name=self.classifier, width=self.width, patch=self.patch)
+
+    def training(self, first):
+        "Arguments of train.Schedule, of the standard classifier if `first`."
+        return dict(epochs=self.epochs_standard if first else self.epochs, batch_size=self.batch_size, optimizer=self.optimizer,
+                    lr=self.lr if first or not self.warm_start else self.lr_warm, weight_decay=self.weight_decay)
+
+
+presets_table("cifar10c_certified")
