@@ -74,16 +74,18 @@ class ConvDecoder(nn.Module):
         h = up(self.conv2(torch.cat([h, self.see2(x)], 1)))
         return self.out(torch.cat([h, self.see1(x)], 1)).float().sigmoid()
 
-# %% ../nbs/api/04a_mnist_nets.ipynb #7fa51710
+# %% ../nbs/api/04a_mnist_nets.ipynb #b76f53f7
 def transform(
     x,     # images (B, C, H, W)
     theta, # affine maps from output to input coordinates (B, T, 2, 3)
 ):
     "x under T affine maps each, (B, T * C, H, W), bilinear, zeros outside; differentiable in theta."
     (B, C, H, W), T = x.shape, theta.shape[1]
+    xs, ys = (((2 * torch.arange(n, device=x.device) + 1) / n - 1) for n in (W, H)) # centres of pixels, in [-1, 1]
     with torch.autocast(x.device.type, enabled=False):
-        grid = F.affine_grid(theta.float().flatten(0, 1), (B * T, C, H, W), align_corners=False).view(B, T * H, W, 2)
-        out = F.grid_sample(x.float(), grid, align_corners=False)
+        t = theta.float()[:, :, None, None] # (B, T, 1, 1, 2, 3); F.affine_grid multiplies (H W, 3) by (3, 2) matrices, which is slower
+        grid = t[..., 0] * xs[:, None] + (t[..., 1] * ys[:, None, None] + t[..., 2])
+        out = F.grid_sample(x.float(), grid.view(B, T * H, W, 2), align_corners=False)
     return out.view(B, C, T, H, W).transpose(1, 2).flatten(1, 2)
 
 # %% ../nbs/api/04a_mnist_nets.ipynb #502236a3

@@ -159,7 +159,7 @@ def official_cifar10c(
         out.append(torch.from_numpy(np.ascontiguousarray(a[(severity-1)*10000:severity*10000].transpose(0, 3, 1, 2))))
     return torch.stack(out)
 
-# %% ../nbs/api/06_pairs.ipynb #0861043e
+# %% ../nbs/api/06_pairs.ipynb #583a7e8a
 @dataclass(frozen=True)
 class Views:
     "Images (N, 3, H, W) and corrupted (M, N, 3, H, W), uint8, labels (N,), and the indices in use (n,)."
@@ -190,10 +190,10 @@ class Views:
 
     def gather(self, i, view):
         "Views `view` (B,) of images `i` (B,): uint8 (B, 3, H, W)."
-        x = self.images[i]
-        bad = view.nonzero().squeeze(1)
-        x[bad] = self.corrupted[view[bad] - 1, i[bad]]
-        return x
+        x, bad = self.images.index_select(0, i), view.nonzero().squeeze(1) # copies whole images, where x[i] goes value by value
+        if not len(bad): return x
+        y = self.corrupted.flatten(0, 1).index_select(0, (view[bad] - 1) * len(self.images) + i[bad])
+        return y if len(y) == len(x) else x.index_copy_(0, bad, y)
 
 # %% ../nbs/api/06_pairs.ipynb #bf9f4f4c
 def load_views(
@@ -244,7 +244,7 @@ def draw_views(
     if pairing == "centered": return torch.zeros_like(b), b
     return low + (b - low + torch.randint(1, m + 1 - low, (n,), **kw)) % (m + 1 - low), b
 
-# %% ../nbs/api/06_pairs.ipynb #8b693d92
+# %% ../nbs/api/06_pairs.ipynb #912a9812
 def draw_crop_flip(
     n,   # images
     pad, # pixels of padding
@@ -263,13 +263,12 @@ def crop_flip(
     pad,     # zeros padded on each side
 ):
     "Zero-pad, crop back to H x W at the offsets, mirror where `flip`; the same draws give the same crop of another image."
-    H, W = x.shape[-2:]
-    cols = torch.arange(W, device=x.device).expand(len(x), W)
+    n, C, H, W = x.shape
+    cols = torch.arange(W, device=x.device).expand(n, W)
     cols = torch.where(flip[:, None], W - 1 - cols, cols) + offsets[:, 1:]
     rows = torch.arange(H, device=x.device) + offsets[:, :1]
-    batch = torch.arange(len(x), device=x.device)[:, None, None]
-    padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, pad, pad, pad, pad))
-    return padded[batch, rows[:, :, None], cols[:, None, :]].permute(0, 3, 1, 2)
+    place = rows[:, :, None] * (W + 2 * pad) + cols[:, None, :] # in the padded image, row after row
+    return F.pad(x, (pad,) * 4).flatten(2).gather(2, place.view(n, 1, -1).expand(n, C, -1)).view(x.shape)
 
 # %% ../nbs/api/06_pairs.ipynb #f450fa1e
 def to_float(

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'MNIST_PAPER', 'MNIST_SMOKE', 'PAPER_CVAE', 'NET', 'METHODS', 'FROM_NOTHING',
            'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe', 'presets_table', 'MnistSettings',
-           'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'RobustSettings', 'CertifiedSettings']
+           'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'RobustSettings', 'CertifiedSettings',
+           'BenchmarkSettings']
 
 # %% ../nbs/api/01_presets.ipynb #35d2cd32
 import os
@@ -97,7 +98,7 @@ def presets_table(
     columns = {p: asdict(resolve(name, {"preset": p})) for p in EXPERIMENTS[name][1]}
     return pd.DataFrame(columns, dtype=object).drop("preset", errors="ignore").rename_axis("setting")
 
-# %% ../nbs/api/01_presets.ipynb #9ed72be0
+# %% ../nbs/api/01_presets.ipynb #38f45b2f
 @dataclass(frozen=True)
 class MnistSettings:
     "What 01_mnist_linf and 02_mnist_rts have in common."
@@ -114,14 +115,16 @@ class MnistSettings:
     n_samples: int = 5         # for the expected approximation error
     eval_seeds: int = 3        # evaluations, for mean and standard deviation
     n_grid: int = 8            # test images on the grid of known perturbations
+    robust_epochs: float = 2.  # passes over the training images of each classifier
+    robust_steps: int = 4      # of PGD in adversarial training
     n_show: int = 8            # images in figures
 
-# %% ../nbs/api/01_presets.ipynb #4e859e04
-MNIST_PAPER, MNIST_SMOKE = dict(n_train=60_000, n_test=10_000, n_grid=100), dict(data="digits", n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4)
+# %% ../nbs/api/01_presets.ipynb #a9392fef
+MNIST_PAPER, MNIST_SMOKE = dict(n_train=60_000, n_test=2000, n_grid=100, robust_epochs=5., robust_steps=7), dict(data="digits", n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4, robust_epochs=1., robust_steps=1)
 
 
 @experiment("mnist_linf", smoke=MNIST_SMOKE, quick={}, small=dict(n_train=60_000, n_test=1000, epochs=5.),
-            fast=dict(MNIST_PAPER, n_test=2000, epochs=20.), paper=dict(MNIST_PAPER, epochs=20.))
+            fast=dict(MNIST_PAPER, epochs=20.), paper=dict(MNIST_PAPER, epochs=20.))
 class LinfSettings(MnistSettings):
     "What 01_mnist_linf can be told."
     nets: tuple = ("mnist_fc", "mnist_conv") # see pertnb.cvae.make_cvae
@@ -131,13 +134,13 @@ class LinfSettings(MnistSettings):
     beta_at: tuple = (0., 0.25, 1.)          # ... at epochs 0, 5, 20
 
 
-@experiment("mnist_rts", smoke=dict(MNIST_SMOKE, width=8, features=2), quick={}, small=dict(n_train=60_000, n_test=1000, epochs=10.),
-            fast=dict(MNIST_PAPER, n_test=2000, epochs=100.), paper=dict(MNIST_PAPER, epochs=100.))
+@experiment("mnist_rts", smoke=dict(MNIST_SMOKE, width=8), quick={}, small=dict(n_train=60_000, n_test=1000, epochs=10.),
+            fast=dict(MNIST_PAPER, epochs=100.), paper=dict(MNIST_PAPER, epochs=100.))
 class RtsSettings(MnistSettings):
     "What 02_mnist_rts can be told."
     partners: tuple = (0, 1, 5)  # rows: fixed partners an image, 0 for fresh ones
-    width: int = 16              # channels inside a block
-    features: int = 16           # channels before the encoder's last layer
+    width: int = 8               # channels inside a block (the paper gives none)
+    features: int = 8            # channels before the encoder's last layer
     lr: float = 8e-4             # peak
     peak: float = 0.4            # epoch 40 of 100
     fall: tuple = ((1., 0.),)
@@ -225,7 +228,7 @@ resolve("cifar10c_cvae", {"preset": "paper"}).net()
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(methods=(*METHODS, "augmix", "l2", "linf"), pretrained=True, strong_steps=50, warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)
 
-# %% ../nbs/api/01_presets.ipynb #6ca02b50
+# %% ../nbs/api/01_presets.ipynb #afa22a22
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, n_quartiles=12, epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3,
                        n_show=4),
@@ -265,6 +268,14 @@ class RobustSettings:
     def net(self):
         "Arguments of nets.make_classifier but n_classes."
         return dict(name=self.classifier, width=self.width, patch=self.patch)
+
+    def shared(self):
+        "Settings of the perturbation set, which notebook 04 trains with the same preset."
+        return resolve("cifar10c_cvae", dict(preset=self.preset, data=self.data, seed=self.seed))
+
+    def attack_steps(self):
+        "Steps of attacks on one test image, at most: PGD at four radii."
+        return 4 * self.pgd_steps
 
     def training(self, method):
         "Arguments of train.Schedule for a method."
@@ -330,3 +341,28 @@ class CertifiedSettings:
 
 
 presets_table("cifar10c_certified")
+
+# %% ../nbs/api/01_presets.ipynb #acc12c34
+@experiment("benchmarks",
+            smoke=dict(data="photos", n_train=100, repeats=1, batch_size=16, n_images=16, n_plain=2, attack_steps=2, n_eval=8, eval_steps=2, epochs=1.,
+                       paper_nets=False),
+            quick={}, small=dict(repeats=15), fast=dict(repeats=15), paper=dict(repeats=15))
+class BenchmarkSettings:
+    "What 12_benchmarks can be told."
+    preset: str = "quick"   # where these settings come from
+    data: str = "auto"      # "auto", "cifar10" or "photos"
+    seed: int = 0           # of all draws
+    threads: int = 1        # of both ways
+    repeats: int = 7        # of each comparison, interleaved
+    n_train: int = 5000     # training images
+    batch_size: int = 128
+    n_images: int = 1000    # corrupted at once
+    n_plain: int = 40       # of them, corrupted one by one
+    attack_steps: int = 4   # of PGD in training
+    n_eval: int = 100       # test images under attack in evaluation
+    eval_steps: int = 20    # of PGD in evaluation
+    epochs: float = 2.      # of the classifier that is attacked
+    paper_nets: bool = True # also time the paper's CVAE
+
+
+presets_table("benchmarks")

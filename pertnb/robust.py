@@ -7,7 +7,7 @@ __all__ = ['METHODS', 'AUGMIX', 'MIXES', 'PERTURBED', 'ROBUSTBENCH', 'check_meth
            'classifier_loss', 'methods_version', 'train_classifier', 'pretrained', 'is_correct', 'accuracy_rows',
            'robust_rows', 'worst_rows', 'evaluate', 'summarise', 'compare']
 
-# %% ../nbs/api/11_robust.ipynb #6be459f7
+# %% ../nbs/api/11_robust.ipynb #7e79dced
 import inspect
 import pandas as pd
 import torch
@@ -23,7 +23,7 @@ from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, to_fl
 from .paths import digest
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import fit, load_weights
+from .train import fit, load_weights, share
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -63,7 +63,7 @@ def draw_images(
             x = torch.cat([AUGMIX(part) for part in x.split(8)])
     return to_float(x), views.labels[i]
 
-# %% ../nbs/api/11_robust.ipynb #1e7ea624
+# %% ../nbs/api/11_robust.ipynb #dc274b72
 MIXES, PERTURBED = ("max", "adversarial"), ("cvae_augmentation", "cvae_adversarial", "l2", "linf")
 
 
@@ -79,18 +79,19 @@ def perturbed_loss(
 ):
     "Training loss of each example, (B,), with x replaced by a point of its perturbation set."
     if method == "cvae_augmentation":
-        u = sample_ball(len(x), pset.latent, pset.eps, gen).to(x.device)
+        x, y, u = share(x, y, sample_ball(len(x), pset.latent, pset.eps, gen).to(x.device))
         with torch.no_grad(): x_tilde = pset.perturb(x, u, pset.prior(x))
         return F.cross_entropy(module(x_tilde), y, reduction="none")
+    (x, y), plain = share(x, y), getattr(module, "module", module)
     if method == "cvae_adversarial":
-        u = train_attack(pset, module, x, y, pset.eps, steps=steps, step_size=step_size * pset.eps)
+        u = train_attack(pset, plain, x, y, pset.eps, steps=steps, step_size=step_size * pset.eps)
         with torch.no_grad(): x_tilde = pset.perturb(x, u, pset.prior(x))
-    else: x_tilde = pixel_train_attack(module, x, y, method, steps=steps)
+    else: x_tilde = pixel_train_attack(plain, x, y, method, steps=steps)
     if mix == "adversarial": return F.cross_entropy(module(x_tilde), y, reduction="none")
     clean, worst = F.cross_entropy(module(torch.cat([x, x_tilde])), y.repeat(2), reduction="none").chunk(2)
     return torch.maximum(clean, worst)
 
-# %% ../nbs/api/11_robust.ipynb #5f2188b0
+# %% ../nbs/api/11_robust.ipynb #af1c2fc9
 def classifier_loss(
     method,    # one of METHODS
     views,     # Views of the training images
@@ -106,6 +107,7 @@ def classifier_loss(
     def loss(module, i, gen, t):
         x, y = draw_images(views, i, method, gen, pad)
         if method in PERTURBED: return perturbed_loss(module, pset, x, y, method, gen, **attack).mean(), {}
+        x, y = share(x, y)
         logits = module(x)
         return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
     return loss

@@ -8,7 +8,7 @@ __all__ = ['ABSTAIN', 'BLOCK', 'CORRECTIONS', 'check_level', 'lower_bound', 'upp
            'certified_pixels', 'Smoothed', 'attack_certified', 'read_shards', 'check_same', 'certify_rows',
            'smoothing_loss', 'train_smoothed']
 
-# %% ../nbs/api/16_smoothing.ipynb #bb049e97
+# %% ../nbs/api/16_smoothing.ipynb #7b7e1ac7
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from .report import append_rows, read_rows
 from .robust import draw_images
 from .sets import check_latents
 from .strong import Ball, worst_case
-from .train import fit, load_weights
+from .train import fit, load_weights, share
 
 # %% ../nbs/api/16_smoothing.ipynb #3071024b
 def check_level(
@@ -394,7 +394,7 @@ def certify_rows(
     process.wait_for_everyone()
     return read_shards(folder)
 
-# %% ../nbs/api/16_smoothing.ipynb #303d2482
+# %% ../nbs/api/16_smoothing.ipynb #b904f582
 def smoothing_loss(
     views, # Views of the training images
     pset,  # PerturbationSet
@@ -406,6 +406,7 @@ def smoothing_loss(
     def loss(module, i, gen, t):
         x, y = draw_images(views, i, "standard", gen, pad)
         u = sigma * torch.randn(len(x), pset.latent, generator=gen, device=gen.device)
+        x, y, u = share(x, y, u)
         with torch.no_grad(): x = pset.perturb(x, u, pset.prior(x))
         logits = module(x)
         return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())

@@ -4,21 +4,25 @@
 
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'Schedule', 'code_version', 'run_folder', 'fast_bf16', 'chosen_device', 'best_device', 'batch_indices',
-           'save_state', 'last_good', 'load_weights', 'read_tensors', 'load_state', 'Run', 'train_step', 'check_losses',
-           'log_row', 'loop', 'write_log', 'read_log', 'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn',
-           'learn_set', 'learn_truth']
+           'save_state', 'last_good', 'load_weights', 'read_tensors', 'load_state', 'Run', 'share', 'SharedBatchNorm',
+           'share_batch_norm', 'train_step', 'check_losses', 'log_row', 'loop', 'write_log', 'read_log', 'train_run',
+           'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth']
 
-# %% ../nbs/api/10_train.ipynb #b254eac5
-import inspect, json, time
+# %% ../nbs/api/10_train.ipynb #49634538
+import inspect, json, os, time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 import pandas as pd
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from accelerate import Accelerator, PartialState
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch import distributed
+from torch.distributed.nn.functional import all_reduce
 from tqdm import tqdm
 from . import affine, attack, cvae, mnist_nets, nets, pairs, sets
 from .checks import check_number
@@ -77,7 +81,7 @@ def fast_bf16(
     if device.type != "cpu": return False
     return bool(torch.cpu._is_amx_tile_supported() or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
 
-# %% ../nbs/api/10_train.ipynb #214c05c6
+# %% ../nbs/api/10_train.ipynb #1ff62936
 def chosen_device(
     device=None, # torch.device or its name; default: best_device()
 ):
@@ -89,8 +93,8 @@ def chosen_device(
 
 
 def best_device():
-    "The first GPU, or the CPU."
-    return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
+    "This process's GPU, the first if there is but one process; or the CPU."
+    return torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if torch.cuda.is_available() and "LOCAL_RANK" in os.environ else "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
 
 # %% ../nbs/api/10_train.ipynb #255629e1
 def batch_indices(
@@ -175,7 +179,41 @@ class Run:
         at, share = zip((0, 0), (s.peak, 1), *s.fall)
         return piecewise((step + 1) / (self.steps + 1), [v * s.lr for v in share], at)
 
-# %% ../nbs/api/10_train.ipynb #155c7ed4
+# %% ../nbs/api/10_train.ipynb #b24e9c7e
+def share(
+    *batch, # tensors of a whole batch, one row an image
+):
+    "This process's rows of each: an equal part, or all where one process trains alone."
+    n, k = (distributed.get_world_size(), distributed.get_rank()) if distributed.is_initialized() else (1, 0)
+    return tuple(t[k * (len(t) // n):(k + 1) * (len(t) // n)] for t in batch)
+
+# %% ../nbs/api/10_train.ipynb #5b18de82
+class SharedBatchNorm(nn.BatchNorm2d):
+    "Batch norm over the shares of all processes."
+    def forward(self, x):
+        if not (self.training and distributed.is_initialized()): return super().forward(x)
+        v = x.float()
+        sums = torch.stack([v.sum((0, 2, 3)), v.square().sum((0, 2, 3)), torch.full_like(self.running_mean, v[:, 0].numel())])
+        total, squares, n = all_reduce(sums)
+        mean, var = total / n, (squares / n - (total / n)**2).clamp_min(0)
+        with torch.no_grad():
+            self.num_batches_tracked += 1
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(var * n / (n - 1), self.momentum)
+        scale = self.weight * (var + self.eps).rsqrt()
+        return (v * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]).to(x.dtype)
+
+
+def share_batch_norm(
+    module, # nn.Module, changed in place
+):
+    "The module, its batch norms over the shares of all processes; parameters and their names stay."
+    if next(module.parameters()).is_cuda: return nn.SyncBatchNorm.convert_sync_batchnorm(module)
+    for m in module.modules():
+        if type(m) is nn.BatchNorm2d: m.__class__ = SharedBatchNorm
+    return module
+
+# %% ../nbs/api/10_train.ipynb #bcbf1447
 def train_step(
     run,         # a Run
     module,      # run.module as accelerate prepared it
@@ -186,8 +224,7 @@ def train_step(
     "One optimizer step; returns the numbers to log, as tensors on the device."
     for group in optimizer.param_groups: group["lr"] = run.rate(step)
     i = batch_indices(run.index, step, run.batch, run.seed)
-    gen = generator("step", run.seed, step, accelerator.process_index, device=run.device)
-    i = i[accelerator.process_index::accelerator.num_processes]
+    gen = generator("step", run.seed, step, 0, device=run.device)
     optimizer.zero_grad(set_to_none=True)
     with accelerator.autocast(): loss, logged = run.loss(module, i, gen, step / run.steps_per_epoch)
     accelerator.backward(loss)
@@ -195,14 +232,14 @@ def train_step(
     optimizer.step()
     return dict(loss=loss.detach(), **logged)
 
-# %% ../nbs/api/10_train.ipynb #a45ebe1b
+# %% ../nbs/api/10_train.ipynb #33f5c79b
 def check_losses(
     run,    # a Run
-    losses, # of consecutive steps, scalars on the device
+    losses, # of consecutive steps (n,), on the device
     step,   # the first of them
 ):
     "FloatingPointError naming step, images and checkpoint of the first loss that is no number."
-    bad = (~torch.stack(losses).isfinite()).nonzero()
+    bad = (~losses.isfinite()).nonzero()
     if not len(bad): return
     k = int(bad[0])
     i = batch_indices(run.index, step + k, run.batch, run.seed).tolist()
@@ -218,7 +255,7 @@ def log_row(run, sums, count, step, started):
     return dict(step=step, epoch=round(step / run.steps_per_epoch, 4), **means, lr=run.rate(step - 1), seconds=round(seconds, 3),
                 samples_per_s=round(count * run.batch / seconds, 1))
 
-# %% ../nbs/api/10_train.ipynb #01c8864c
+# %% ../nbs/api/10_train.ipynb #6b156a02
 def loop(
     run,              # a Run
     log_every,        # steps between rows of the log
@@ -231,7 +268,9 @@ def loop(
     state, log = run.folder/"state.safetensors", run.folder/"log.jsonl"
     step = load_state(state, run.module, optimizer) if state.exists() else 0
     rows = [r for r in read_log(run.folder) if r["step"] <= step]
-    module, optimizer = accelerator.prepare(run.module, optimizer)
+    if run.batch % accelerator.num_processes: raise ValueError(f"{run.folder.name}: {accelerator.num_processes} processes can't share a batch of {run.batch} images equally")
+    module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
+    module, optimizer = accelerator.prepare(module, optimizer)
     if run.schedule.compile: module = torch.compile(module)
     bar = tqdm(total=run.steps * run.batch, initial=step * run.batch, unit=" samples", unit_scale=True, disable=not progress, mininterval=2)
     sums, losses, started, saved = {}, [], time.perf_counter(), time.perf_counter()
@@ -242,6 +281,7 @@ def loop(
         step += 1
         bar.update(run.batch)
         if step % log_every and step < run.steps: continue
+        sums, losses = accelerator.reduce(({k: torch.as_tensor(v, device=run.device) for k, v in sums.items()}, torch.stack(losses)), "mean")
         check_losses(run, losses, step - len(losses))
         rows.append(log_row(run, sums, len(losses), step, started))
         sums, losses, started = {}, [], time.perf_counter()
@@ -265,14 +305,15 @@ def read_log(
     try: return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     except ValueError: raise ValueError(f"{path} can't be read: delete its folder to train again") from None
 
-# %% ../nbs/api/10_train.ipynb #69b24af0
+# %% ../nbs/api/10_train.ipynb #8cb85c34
 def train_run(
     run,      # a Run
     settings, # everything that decided its folder's name
     log_every, checkpoint_every, progress, # as in `fit`
 ):
     "Train a run to its end and write its weights, alone in its folder; nothing, if another process did so meanwhile."
-    process, final, state = PartialState(cpu=run.device.type == "cpu"), run.folder/"model.safetensors", run.folder/"state.safetensors"
+    final, state = run.folder/"model.safetensors", run.folder/"state.safetensors"
+    process = PartialState(cpu=run.device.type == "cpu", timeout=timedelta(weeks=4))
     with locked(run.folder/".lock") if process.is_main_process else nullcontext():
         process.wait_for_everyone()
         if not final.exists():
@@ -284,7 +325,7 @@ def train_run(
         process.wait_for_everyone()
         if process.is_main_process: state.unlink(missing_ok=True)
 
-# %% ../nbs/api/10_train.ipynb #66279165
+# %% ../nbs/api/10_train.ipynb #31294b1d
 def fit(
     name,     # of the run
     build,    # () -> nn.Module; its initial weights come from the seed
@@ -306,13 +347,14 @@ def fit(
         torch.manual_seed(int(generator("weights", seed).initial_seed()))
         module = build().to(device=device, memory_format=torch.channels_last)
     run, final = Run(module, loss, index, schedule, seed, folder, device), folder/"model.safetensors"
-    if not final.exists() or (folder/"state.safetensors").exists(): train_run(run, settings, log_every or min(run.steps_per_epoch, 200), checkpoint_every, progress)
+    together = PartialState(cpu=device.type == "cpu", timeout=timedelta(weeks=4)).num_processes > 1 # then all go in, whatever each sees
+    if together or not final.exists() or (folder/"state.safetensors").exists(): train_run(run, settings, log_every or min(run.steps_per_epoch, 200), checkpoint_every, progress)
     load_weights(module, read_tensors(final, str(device))[0], final)
     log = pd.DataFrame(read_log(folder))
     log.attrs = dict(folder=str(folder), seconds=float(log.seconds.sum()), device=str(device))
     return module.eval(), log
 
-# %% ../nbs/api/10_train.ipynb #8ec7edf3
+# %% ../nbs/api/10_train.ipynb #cfefed8d
 def cvae_loss(
     views,      # Views
     pairing,    # one of pairs.PAIRINGS
@@ -336,6 +378,7 @@ def bound_loss(
     def loss(module, i, gen, t):
         x, x_tilde, *_ = draw(i, gen)
         noise = torch.randn(len(i), getattr(module, "module", module).latent, generator=gen, device=gen.device)
+        x, x_tilde, noise = share(x, x_tilde, noise)
         b = piecewise(t, beta, beta_epochs)
         total, err, div = elbo(module, x, x_tilde, noise, b, error)
         return total.mean(), {error: err.detach().mean() / x[0].numel(), "kl": div.detach().mean(), "beta": torch.tensor(b)}

@@ -1,0 +1,45 @@
+"""`accelerate launch` with two processes gives the loss curves of one at the same batch. together.py trains."""
+import json
+import socket
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def curves(root, tmp_path_factory):
+    "{processes: what each of them found}."
+    import os, subprocess, sys
+    from pathlib import Path
+    folder, found = tmp_path_factory.mktemp("distributed"), {}
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = str(s.getsockname()[1])
+    # without MPI `--cpu` starts one process whatever `--num_processes` says; the launcher for GPUs starts two, and fit takes the CPU
+    launch = [Path(sys.executable).parent / "accelerate", "launch", "--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+              "--num_processes", "2", "--main_process_ip", "127.0.0.1", "--main_process_port", port]
+    for n, start in ((1, [sys.executable]), (2, launch)):
+        runs = folder / str(n)
+        runs.mkdir()
+        done = subprocess.run([*start, root / "tests" / "together.py", runs], cwd=root, capture_output=True, text=True, timeout=240,
+                              env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"})
+        assert done.returncode == 0, done.stderr[-3000:]
+        found[n] = [json.loads((runs / f"logs{k}.json").read_text()) for k in range(n)]
+    return found
+
+
+def test_processes_share_a_run(curves):
+    "Two there were, and both were handed the same log."
+    assert [f["processes"] for f in curves[2]] == [2, 2] and curves[1][0]["processes"] == 1
+    assert curves[2][0]["logs"] == curves[2][1]["logs"]
+
+
+@pytest.mark.parametrize("name", ["cvae", "cifar10c", "cvae_augmentation", "cvae_adversarial"])
+def test_same_curve(curves, name):
+    "Every number that is logged, at every step; sums of another order let the curves drift apart slowly."
+    one, two = curves[1][0]["logs"][name], curves[2][0]["logs"][name]
+    assert one.keys() == two.keys() and len(one["loss"]) == 12
+    for field in one:
+        assert two[field][0] == pytest.approx(one[field][0], rel=1e-5, abs=1e-6), field
+        few = dict(abs=2.1 / 32) if field == "accuracy" else dict(rel=1e-2, abs=1e-5) # an image on the edge may fall to either side
+        assert two[field] == pytest.approx(one[field], **few), field
+    assert one["loss"][0] != one["loss"][1]

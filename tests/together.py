@@ -1,0 +1,49 @@
+"""python together.py FOLDER: three short trainings with the losses of the library; tests/test_together.py starts it in one and in two processes."""
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+torch.set_num_threads(1)
+
+from pertnb import cvae, pairs, robust, train
+from pertnb.pairs import Views, generator
+from pertnb.sets import PerturbationSet
+
+NARROW = dict(name="cifar10_residual", latent=8, width=8, bottleneck=4, blocks=1, features=2, patch=2, encoder_patch=4)
+
+
+def views(n=96):
+    "Smooth random images, and two corruptions of each."
+    x = torch.rand(n, 3, 8, 8, generator=generator("images")).repeat_interleave(4, 2).repeat_interleave(4, 3)
+    corrupted = torch.stack([1 - x, x / 2])
+    return Views((255 * x).byte(), (255 * corrupted).byte(), torch.arange(n) % 10, torch.arange(n), ("negative", "dark"), "random")
+
+
+def trainings():
+    "{name: arguments of fit}: a CVAE, and classifiers that draw from a set or are attacked in it."
+    data = views()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        pset = PerturbationSet(cvae.make_cvae(**NARROW), 2.)
+    net = dict(name="resnet-8", width=16, patch=2)
+    adam, sgd = (train.Schedule(epochs=4, batch_size=32, lr=lr, optimizer=o, clip=1.) for o, lr in (("adam", .003), ("sgd", .1)))
+    classifier = lambda: robust.make_classifier(**net)
+    loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
+    return dict(cvae=(lambda: cvae.make_cvae(**NARROW), train.cvae_loss(data, "mixed", (0, .1), (0, 2)), data.index, adam),
+                **{m: (classifier, l, data.index, sgd) for m, l in loss.items()})
+
+
+if __name__ == "__main__":
+    os.environ["PERTNB_RUNS"] = sys.argv[1]
+    train.fast_bf16 = lambda device: False # sums of another order differ by 1e-7 in float32, by 1e-2 in bf16
+    logs = {}
+    for name, (build, loss, index, schedule) in trainings().items():
+        _, log = train.fit(name, build, loss, index, schedule, {}, device="cpu", progress=False, log_every=1)
+        logs[name] = log.drop(columns=["seconds", "samples_per_s"]).to_dict("list")
+    from accelerate import PartialState
+    state = PartialState()
+    Path(sys.argv[1], f"logs{state.process_index}.json").write_text(json.dumps(dict(processes=state.num_processes, logs=logs)))
+    state.destroy_process_group()
