@@ -110,15 +110,15 @@ def box_matrix(
         m[i, lo:hi] = k/k.sum()
     return (m*2**22 + 0.5).floor() / 2**22
 
-# %% ../nbs/api/03h_digital.ipynb #0d20624f
+# %% ../nbs/api/03h_digital.ipynb #7206717c
 def box_resize(
     x,    # images (N, C, H, W), 8 bit
     size, # (h, w) after
 ):
     "Box resize, rounded to 8 bit after each direction; PIL.Image.resize(size, BOX)."
-    across = separable(x, None, box_matrix(x.shape[-1], size[1])).add_(0.5).floor_().to(torch.uint8)
+    across = separable(x, None, box_matrix(x.shape[-1], size[1])).add_(0.5).to(torch.uint8) # which cuts the fraction off
     down = separable(across.mT, None, box_matrix(x.shape[-2], size[0])).mT
-    return down.add_(0.5).floor_().to(torch.uint8)
+    return down.add_(0.5).to(torch.uint8)
 
 # %% ../nbs/api/03h_digital.ipynb #fe0ea398
 @recipe([.95, .9, .85, .75, .65])
