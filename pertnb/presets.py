@@ -228,7 +228,7 @@ resolve("cifar10c_cvae", {"preset": "paper"}).net()
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(methods=(*METHODS, "augmix", "l2", "linf"), pretrained=True, strong_steps=50, warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)
 
-# %% ../nbs/api/01_presets.ipynb #afa22a22
+# %% ../nbs/api/01_presets.ipynb #6be4d0e3
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, n_quartiles=12, epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3,
                        n_show=4),
@@ -246,7 +246,9 @@ class RobustSettings:
     n_test: int = 800        # test images, all of them attacked at the full radius
     n_quartiles: int = 150   # the first of them: attacked at the quartiles and by AutoPGD, and judged clean and corrupted
     methods: tuple = METHODS # also augmix, l2, linf
+    seeds: int = 1           # trainings of each method, with seeds seed, seed + 1, ...; judged on the same test images
     pretrained: bool = False # augmix, l2 and linf from robustbench where it is installed (CIFAR-10 only)
+    early_stopping: bool = True # keep the weights that do best on the images set aside
     classifier: str = "resnet-8" # see pertnb.nets.make_classifier
     width: int = 24          # channels of its first stage
     patch: int = 2           # pixels a side that it folds into channels
@@ -274,8 +276,8 @@ class RobustSettings:
         return resolve("cifar10c_cvae", dict(preset=self.preset, data=self.data, seed=self.seed))
 
     def attack_steps(self):
-        "Steps of attacks on one test image, at most: PGD at four radii."
-        return 4 * self.pgd_steps
+        "Steps of attacks on a test image, at most, on average: PGD at the full radius; on the first images also at the quartiles, and AutoPGD on two losses."
+        return round(self.pgd_steps + min(1, self.n_quartiles / self.n_test) * (3 * self.pgd_steps + 4 * 2 * self.strong_steps))
 
     def training(self, method):
         "Arguments of train.Schedule for a method."

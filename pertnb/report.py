@@ -110,7 +110,7 @@ def with_paper(
     rest = [{index: r, columns: c, "paper": number} for (r, c), number in theirs.items() if (r, c) not in set(keys)]
     return pd.concat([ours, pd.DataFrame(rest)], ignore_index=True) if rest else ours
 
-# %% ../nbs/api/13_report.ipynb #13d7f744
+# %% ../nbs/api/13_report.ipynb #3ff12501
 def number(
     value,  # float or nan
     digits, # decimals; None: three significant digits
@@ -129,12 +129,13 @@ def side_by_side(
     digits,  # see `number`
 ):
     "The table as text, 'ours / paper', rows and columns in the order of their first appearance."
-    cells = {(r, c): number(v, digits) if pd.isna(p) else f"{number(v, digits)} / {number(p, digits)}"
-             for r, c, v, p in zip(results[index], results[columns], results[value], results["paper"])}
+    sd = results["sd"] if "sd" in results else [np.nan] * len(results)
+    ours = [number(v, digits) + ("" if pd.isna(d) else f" ± {number(d, digits)}") for v, d in zip(results[value], sd)]
+    cells = {(r, c): v if pd.isna(p) else f"{v} / {number(p, digits)}" for r, c, v, p in zip(results[index], results[columns], ours, results["paper"])}
     rows, heads = (list(dict.fromkeys(results[field])) for field in (index, columns))
     return pd.DataFrame([[cells.get((r, c), "–") for c in heads] for r in rows], pd.Index(rows), heads)
 
-# %% ../nbs/api/13_report.ipynb #c0fb5ba3
+# %% ../nbs/api/13_report.ipynb #eca00478
 def notes(
     results, # tidy, perhaps with the fields low and high
     source,  # a dict made by provenance()
@@ -145,6 +146,7 @@ def notes(
     if {"low", "high"} <= set(results):
         half = (results["high"] - results["low"]).max() / 2
         lines.append(f"95% intervals are in the CSV file; the widest is ±{half:.1f}.")
+    if "sd" in results and results["sd"].notna().any(): lines.append("After ±: the standard deviation over seeds.")
     return lines + [", ".join(f"{k} {v}" for k, v in source.items() if v is not None) + "."]
 
 

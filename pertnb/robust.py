@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'AUGMIX', 'MIXES', 'PERTURBED', 'ROBUSTBENCH', 'check_methods', 'draw_images', 'perturbed_loss',
-           'classifier_loss', 'methods_version', 'train_classifier', 'pretrained', 'is_correct', 'accuracy_rows',
-           'robust_rows', 'worst_rows', 'evaluate', 'summarise', 'compare']
+           'classifier_loss', 'validation_loss', 'methods_version', 'train_classifier', 'pretrained', 'train_methods',
+           'is_correct', 'accuracy_rows', 'robust_rows', 'worst_rows', 'evaluate', 'summarise', 'compare']
 
-# %% ../nbs/api/11_robust.ipynb #7e79dced
+# %% ../nbs/api/11_robust.ipynb #3ebfc43b
 import inspect
 import pandas as pd
 import torch
@@ -17,13 +17,13 @@ from statsmodels.stats.proportion import proportion_confint
 from torchvision.transforms.v2 import AugMix
 from . import strong
 from .checks import check_columns, check_labels, check_number
-from .attack import nested_robustness, train_attack
+from .attack import frozen, nested_robustness, train_attack
 from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
 from .paths import digest
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import fit, load_weights, share
+from .train import Schedule, fit, load_weights, share
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -112,7 +112,24 @@ def classifier_loss(
         return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
     return loss
 
-# %% ../nbs/api/11_robust.ipynb #6379537e
+# %% ../nbs/api/11_robust.ipynb #8988c472
+def validation_loss(
+    method,    # one of METHODS
+    views,     # Views of the images set aside
+    pset=None, # PerturbationSet, for the two CVAE methods
+    seed=0,    # of the draws
+    batch_size=250,
+    **attack,  # mix=, steps=, step_size= of `perturbed_loss`, for adversarial training
+):
+    "validate(module) for `fit`: the method's mean loss on the images, the same draws at every call."
+    loss = classifier_loss(method, views, pset, pad=0, **attack)
+    def validate(module):
+        parts = views.index.split(batch_size)
+        each = [loss(module, i, generator("validation", seed, k, device=i.device), 0.)[0].detach() * len(i) for k, i in enumerate(parts)]
+        return sum(each) / len(views)
+    return validate
+
+# %% ../nbs/api/11_robust.ipynb #c4f875c3
 def methods_version():
     "Digest of the source of this module and of the pixel attacks: a run trained by other code is another run."
     from pertnb import robust
@@ -127,6 +144,7 @@ def train_classifier(
     pset=None,  # PerturbationSet
     start=None, # state dict to start from
     attack=None,# dict(mix=, steps=, step_size=) for adversarial training
+    validation=None, # Views of the images set aside, for early stopping
     seed=0,
     **kw,       # device, progress, ... of `fit`
 ):
@@ -137,6 +155,9 @@ def train_classifier(
     if method in PERTURBED: settings |= attack
     if method.startswith("cvae"): settings |= dict(eps=pset.eps, set=digest(*pset.state_dict().values()))
     if start is not None: settings |= dict(start=digest(*start.values()))
+    if validation is not None:
+        settings |= dict(validation=digest(validation.index.cpu().numpy()))
+        kw |= dict(validate=validation_loss(method, validation, pset, seed, **attack))
     def build():
         model = make_classifier(**net)
         if start is not None: load_weights(model, start, "start")
@@ -159,6 +180,32 @@ def pretrained(
         print(f"{METHODS[method]}: trained here; with the package robustbench installed, its {name} ({threat}) would be loaded instead")
         return None
     return load_model(model_name=name, dataset="cifar10", threat_model=threat).to(device).eval()
+
+# %% ../nbs/api/11_robust.ipynb #89954efb
+def train_methods(
+    settings,   # presets.resolve("cifar10c_robust", ...)
+    methods,    # names, of METHODS
+    train,      # Views of the training images
+    validation, # Views of the images set aside
+    pset,       # PerturbationSet
+    n_classes,  # of the data
+    seed=0,
+    **kw,       # device, progress, ... of `fit`
+):
+    "Classifiers by method, {method: model}; a line for each says how long it took."
+    s, start, models = settings, None, {}
+    attack = dict(mix=s.mix, steps=s.train_steps, step_size=s.train_step_size)
+    for method in sorted(methods, key=lambda m: m != "standard"):
+        if s.pretrained and n_classes == 10 and (model := pretrained(method, kw.get("device"))):
+            models[method] = model
+            continue
+        schedule = Schedule(**s.training(method))
+        models[method], log = train_classifier(method, train, schedule, dict(s.net(), n_classes=n_classes), pset, start, attack,
+                                               validation if s.early_stopping else None, seed, **kw)
+        if method == "standard" and s.warm_start: start = models[method].state_dict()
+        best = f"best of {len(log)} rows: {int(log.validation.idxmin()) + 1}" if s.early_stopping else f"last loss {log.loss.iloc[-1]:.2f}"
+        print(f"{METHODS[method]:28} {log.attrs['seconds']:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {best}")
+    return models
 
 # %% ../nbs/api/11_robust.ipynb #b3eed2e8
 @torch.no_grad()
@@ -250,26 +297,28 @@ def evaluate(
     worst = worst_rows(model, pset, x, y, robust, strong_steps, seed=seed)
     return pd.concat([accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood"), robust, worst], ignore_index=True), u
 
-# %% ../nbs/api/11_robust.ipynb #8cb4f921
+# %% ../nbs/api/11_robust.ipynb #682ab924
 def summarise(
-    rows, # with column `method`
+    rows, # with column `method`, and `seed` where there are several
 ):
-    "One row a method, kind and radius: accuracy, its 95% interval (low, high), n images; all in percent but n."
+    "One row a method, kind and radius: accuracy, its 95% interval (low, high), sd over seeds (nan for one), n images, seeds; in percent but the last two."
     check_columns(rows, ["method", "kind", "eps", "image", "corruption", "correct"])
+    if "seed" not in rows: rows = rows.assign(seed=0)
     out = []
     for (method, kind, eps), g in rows.groupby(["method", "kind", "eps"], sort=False):
         image = g.groupby("image").correct.mean()
         n, mean = len(image), image.mean()
-        if g.corruption.nunique() == 1: low, high = proportion_confint(int(image.sum()), n, method="wilson")
+        seeds = g.groupby("seed").correct.mean()
+        if g.corruption.nunique() == len(seeds) == 1: low, high = proportion_confint(int(image.sum()), n, method="wilson")
         else:
             half = 1.96 * image.std() / n**0.5
             low, high = max(0, mean - half), min(1, mean + half)
-        out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high, n=n))
+        out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high, sd=100*seeds.std(), n=n, seeds=len(seeds)))
     return pd.DataFrame(out)
 
-# %% ../nbs/api/11_robust.ipynb #fd82b94a
+# %% ../nbs/api/11_robust.ipynb #5404334f
 def compare(
-    better,      # correct or not, by image
+    better,      # Series, correct or not, by image or by seed and image
     worse,       # of the other classifier, the same images
     better_name, # for the sentence
     worse_name,
@@ -279,5 +328,7 @@ def compare(
     wins, losses = int((better & ~worse).sum()), int((~better & worse).sum())
     p = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
     holds = "above" if wins > losses else "NOT above"
-    return (f"{better_name} {100 * better.mean():.1f}% is {holds} {worse_name} {100 * worse.mean():.1f}%: "
+    gaps = (better.astype(int) - worse.astype(int)).groupby("seed").mean() if "seed" in better.index.names else []
+    seeds = f", in {sum(g > 0 for g in gaps)} of {len(gaps)} seeds" if len(gaps) > 1 else ""
+    return (f"{better_name} {100 * better.mean():.1f}% is {holds} {worse_name} {100 * worse.mean():.1f}%{seeds}: "
             f"better on {wins} images, worse on {losses} (p = {p:.2g})")

@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'Schedule', 'code_version', 'run_folder', 'fast_bf16', 'chosen_device', 'best_device', 'batch_indices',
            'save_state', 'last_good', 'load_weights', 'read_tensors', 'load_state', 'Run', 'share', 'SharedBatchNorm',
-           'share_batch_norm', 'train_step', 'check_losses', 'log_row', 'loop', 'write_log', 'read_log', 'train_run',
-           'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth']
+           'share_batch_norm', 'train_step', 'check_losses', 'log_row', 'judge', 'loop', 'write_log', 'read_log',
+           'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth']
 
-# %% ../nbs/api/10_train.ipynb #49634538
-import inspect, json, os, time
+# %% ../nbs/api/10_train.ipynb #c4485396
+import inspect, json, math, os, time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -155,7 +155,7 @@ def load_state(path, module, optimizer):
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
     return int(header["step"])
 
-# %% ../nbs/api/10_train.ipynb #31052ba2
+# %% ../nbs/api/10_train.ipynb #f2aca984
 @dataclass
 class Run:
     "A training: module, loss, images in use, schedule, seed, folder, device."
@@ -166,6 +166,7 @@ class Run:
     seed: int
     folder: Path
     device: torch.device
+    validate: callable = None
 
     def __post_init__(self):
         if not len(self.index): raise ValueError(f"{self.folder.name}: index is empty, there is no image to train on")
@@ -255,7 +256,23 @@ def log_row(run, sums, count, step, started):
     return dict(step=step, epoch=round(step / run.steps_per_epoch, 4), **means, lr=run.rate(step - 1), seconds=round(seconds, 3),
                 samples_per_s=round(count * run.batch / seconds, 1))
 
-# %% ../nbs/api/10_train.ipynb #6b156a02
+# %% ../nbs/api/10_train.ipynb #82f332ed
+def judge(
+    run,         # a Run
+    module,      # run.module as accelerate prepared it
+    accelerator, # accelerate.Accelerator
+    rows,        # of the log so far
+):
+    "dict(validation=) for the next row; {} without `run.validate`. Weights better than those of all rows so far go to best.safetensors."
+    if run.validate is None: return {}
+    with attack.frozen(module), accelerator.autocast(): value = torch.as_tensor(run.validate(module), device=run.device, dtype=torch.float)
+    value = float(accelerator.reduce(value, "mean"))
+    if not math.isfinite(value): raise FloatingPointError(f"{run.folder.name}: the validation loss is {value} in row {len(rows) + 1}; {last_good(run.folder/'state.safetensors')}")
+    if accelerator.is_main_process and all(value < r["validation"] for r in rows):
+        with atomic_write(run.folder/"best.safetensors") as tmp: save_file({k: v.contiguous() for k, v in run.module.state_dict().items()}, tmp)
+    return dict(validation=value)
+
+# %% ../nbs/api/10_train.ipynb #d7e0be0a
 def loop(
     run,              # a Run
     log_every,        # steps between rows of the log
@@ -268,6 +285,7 @@ def loop(
     state, log = run.folder/"state.safetensors", run.folder/"log.jsonl"
     step = load_state(state, run.module, optimizer) if state.exists() else 0
     rows = [r for r in read_log(run.folder) if r["step"] <= step]
+    if run.validate and rows and not (run.folder/"best.safetensors").exists(): raise FileNotFoundError(f"{run.folder} has lost its best.safetensors: delete the folder to train again")
     if run.batch % accelerator.num_processes: raise ValueError(f"{run.folder.name}: {accelerator.num_processes} processes can't share a batch of {run.batch} images equally")
     module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
     module, optimizer = accelerator.prepare(module, optimizer)
@@ -283,7 +301,7 @@ def loop(
         if step % log_every and step < run.steps: continue
         sums, losses = accelerator.reduce(({k: torch.as_tensor(v, device=run.device) for k, v in sums.items()}, torch.stack(losses)), "mean")
         check_losses(run, losses, step - len(losses))
-        rows.append(log_row(run, sums, len(losses), step, started))
+        rows.append(log_row(run, sums, len(losses), step, started) | judge(run, module, accelerator, rows))
         sums, losses, started = {}, [], time.perf_counter()
         if accelerator.is_main_process and (step == run.steps or time.perf_counter() - saved > checkpoint_every):
             write_log(log, rows) # first: rows beyond the checkpoint are dropped, missing ones would stay away
@@ -305,14 +323,14 @@ def read_log(
     try: return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     except ValueError: raise ValueError(f"{path} can't be read: delete its folder to train again") from None
 
-# %% ../nbs/api/10_train.ipynb #8cb85c34
+# %% ../nbs/api/10_train.ipynb #92bc349d
 def train_run(
     run,      # a Run
     settings, # everything that decided its folder's name
     log_every, checkpoint_every, progress, # as in `fit`
 ):
     "Train a run to its end and write its weights, alone in its folder; nothing, if another process did so meanwhile."
-    final, state = run.folder/"model.safetensors", run.folder/"state.safetensors"
+    final, state, best = (run.folder/f"{name}.safetensors" for name in ("model", "state", "best"))
     process = PartialState(cpu=run.device.type == "cpu", timeout=timedelta(weeks=4))
     with locked(run.folder/".lock") if process.is_main_process else nullcontext():
         process.wait_for_everyone()
@@ -321,19 +339,22 @@ def train_run(
                 with atomic_write(run.folder/"settings.json") as tmp: Path(tmp).write_text(json.dumps(settings, indent=1, default=str))
             loop(run, log_every, checkpoint_every, progress and process.is_main_process)
             if process.is_main_process:
+                if run.validate: load_weights(run.module, read_tensors(best, str(run.device))[0], best)
                 with atomic_write(final) as tmp: save_file({k: v.contiguous() for k, v in run.module.state_dict().items()}, tmp)
         process.wait_for_everyone()
-        if process.is_main_process: state.unlink(missing_ok=True)
+        if process.is_main_process:
+            for file in (state, best): file.unlink(missing_ok=True)
 
-# %% ../nbs/api/10_train.ipynb #31294b1d
+# %% ../nbs/api/10_train.ipynb #858a6588
 def fit(
     name,     # of the run
     build,    # () -> nn.Module; its initial weights come from the seed
     loss,     # loss(module, i, gen, t) -> scalar, dict of scalars
     index,    # images in use (n,)
     schedule, # a Schedule
-    settings, # dict: everything else that decides the outcome (data digest, method, radius, ...)
+    settings, # dict: everything else that decides the outcome (data digest, method, radius, validation images, ...)
     seed=0,
+    validate=None,        # module (in evaluation mode) -> loss on images set aside: the weights of its best row are kept (default: the last)
     device=None,          # default: best_device()
     progress=True,        # a progress bar with samples/s
     log_every=None,       # steps between rows (default: an epoch, at most 200)
@@ -346,7 +367,7 @@ def fit(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator("weights", seed).initial_seed()))
         module = build().to(device=device, memory_format=torch.channels_last)
-    run, final = Run(module, loss, index, schedule, seed, folder, device), folder/"model.safetensors"
+    run, final = Run(module, loss, index, schedule, seed, folder, device, validate), folder/"model.safetensors"
     together = PartialState(cpu=device.type == "cpu", timeout=timedelta(weeks=4)).num_processes > 1 # then all go in, whatever each sees
     if together or not final.exists() or (folder/"state.safetensors").exists(): train_run(run, settings, log_every or min(run.steps_per_epoch, 200), checkpoint_every, progress)
     load_weights(module, read_tensors(final, str(device))[0], final)

@@ -44,6 +44,11 @@ def fit(folder, loss=loss, epochs=10, **kw):
     return train.fit("line", Net, loss, schedule=train.Schedule(epochs=epochs, batch_size=16, lr=.01), settings={}, device="cpu", progress=False, **kw)
 
 
+def stop_early(folder):
+    "The same, keeping the weights of its best row."
+    return fit(folder, validate=lambda module: ((module(X[::4]) - Y[::4])**2).mean())
+
+
 class Line(torch.nn.Module):
     "A CVAE whose three networks are linear."
     latent, config = 3, {}
@@ -209,7 +214,7 @@ def disk(root):
     finally: subprocess.run(["umount", small], check=True)
 
 
-CASES = dict(training=lambda root: kills(fit, root), evaluation=lambda root: kills(evaluate, root), two=two, trouble=trouble, disk=disk)
+CASES = dict(training=lambda root: kills(stop_early, root), evaluation=lambda root: kills(evaluate, root), two=two, trouble=trouble, disk=disk)
 
 if __name__ == "__main__":
     root = Path(sys.argv[1])
