@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['WRITE_ERRORS', 'package_root', 'is_repo', 'repo_root', 'data_root', 'runs_dir', 'shown', 'results_dir', 'figures_dir',
-           'tables_dir', 'write_error', 'sweep', 'atomic_write', 'locked', 'digest', 'git', 'commit', 'device_name',
-           'provenance']
+           'tables_dir', 'write_error', 'sweep', 'atomic_write', 'write_tensors', 'locked', 'digest', 'git', 'commit',
+           'device_name', 'provenance']
 
-# %% ../nbs/api/00_paths.ipynb #09624e23
+# %% ../nbs/api/00_paths.ipynb #57f44a55
 import errno
 import hashlib
 import os
@@ -20,6 +20,7 @@ from glob import escape
 from importlib.util import find_spec
 from pathlib import Path
 import numpy as np
+import safetensors.torch
 import torch
 from filelock import FileLock, Timeout
 import pertnb
@@ -131,6 +132,15 @@ def atomic_write(
         raise raised from None
     finally:
         if tmp.parent.is_dir(): tmp.unlink(missing_ok=True)
+
+# %% ../nbs/api/00_paths.ipynb #24a9dd19
+def write_tensors(
+    path,       # of a .safetensors file
+    tensors,    # {name: tensor}
+    header=None,# {name: text}
+):
+    "Write named tensors, atomically."
+    with atomic_write(path) as tmp: tmp.write_bytes(safetensors.torch.save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, header))
 
 # %% ../nbs/api/00_paths.ipynb #f239685f
 @contextmanager

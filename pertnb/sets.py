@@ -6,7 +6,7 @@
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_latents', 'PerturbationSet', 'at',
            'sample', 'latent_norms', 'select_radius', 'save_set', 'load_set', 'packaged_set']
 
-# %% ../nbs/api/07_sets.ipynb #d3ef1e97
+# %% ../nbs/api/07_sets.ipynb #663fd3d6
 import json, warnings
 from importlib.resources import files
 from pathlib import Path
@@ -14,12 +14,12 @@ import numpy as np
 import torch
 import torch.nn as nn
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from scipy.special import gammainc, gammaincinv, hyp1f1
 from .checks import check_number, described
 from .cvae import make_cvae
 from .pairs import to_float
-from .paths import atomic_write
+from .paths import write_tensors
 
 # %% ../nbs/api/07_sets.ipynb #495c9b0f
 def project(
@@ -185,7 +185,7 @@ def select_radius(
     quantiles = torch.quantile(norms, torch.tensor([.25, .5, .75], dtype=torch.float64))
     return dict(eps=float(norms.max()), percentiles=quantiles.tolist())
 
-# %% ../nbs/api/07_sets.ipynb #78d954cb
+# %% ../nbs/api/07_sets.ipynb #df9b5d0e
 def save_set(
     pset,       # PerturbationSet
     path,       # of the .safetensors file
@@ -195,7 +195,7 @@ def save_set(
     about = dict(config=pset.cvae.config, eps=pset.eps, percentiles=pset.percentiles, info=pset.info)
     tensors = {k: (v.half() if half and v.is_floating_point() else v).cpu().contiguous() for k, v in pset.cvae.state_dict().items()}
     if bad := [k for k, v in tensors.items() if not v.isfinite().all()]: raise ValueError(f"{bad[0]} holds numbers that are not finite: not saved")
-    with atomic_write(path) as tmp: save_file(tensors, tmp, {"pertnb": json.dumps(about)})
+    write_tensors(path, tensors, {"pertnb": json.dumps(about)})
 
 
 def load_set(

@@ -8,7 +8,7 @@ __all__ = ['OPTIMIZERS', 'Schedule', 'code_version', 'run_folder', 'fast_bf16', 
            'share_batch_norm', 'train_step', 'check_losses', 'log_row', 'judge', 'loop', 'write_log', 'read_log',
            'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth']
 
-# %% ../nbs/api/10_train.ipynb #c4485396
+# %% ../nbs/api/10_train.ipynb #d137b0e8
 import inspect, json, math, os, time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -20,7 +20,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from accelerate import Accelerator, PartialState
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import distributed
 from torch.distributed.nn.functional import all_reduce
 from tqdm import tqdm
@@ -28,7 +28,7 @@ from . import affine, attack, cvae, mnist_nets, nets, pairs, sets
 from .checks import check_number
 from .cvae import elbo, piecewise
 from .pairs import check_pairing, draw_pairs, generator
-from .paths import atomic_write, digest, locked, runs_dir
+from .paths import atomic_write, digest, locked, runs_dir, write_tensors
 from .sets import PerturbationSet, select_radius
 
 # %% ../nbs/api/10_train.ipynb #6b8a71ac
@@ -109,7 +109,7 @@ def batch_indices(
     start = step % steps * batch
     return index[order[start:start + batch].to(index.device)]
 
-# %% ../nbs/api/10_train.ipynb #c7421cf9
+# %% ../nbs/api/10_train.ipynb #322b9ba4
 def save_state(path, module, optimizer, step):
     "Weights, optimizer moments and step, atomically, to a safetensors file; FloatingPointError, and nothing written, if a weight is no number."
     tensors = {f"model.{k}": v for k, v in module.state_dict().items()}
@@ -117,8 +117,7 @@ def save_state(path, module, optimizer, step):
         raise FloatingPointError(f"{path.parent.name}: {bad[0][6:]} is not finite after step {step - 1}; {last_good(path)}")
     for i, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optim.{i}.{k}": v for k, v in state.items() if torch.is_tensor(v)}
-    with atomic_write(path) as tmp:
-        save_file({k: v.detach().contiguous().clone() for k, v in tensors.items()}, tmp, {"step": str(step), "run": path.parent.name})
+    write_tensors(path, tensors, {"step": str(step), "run": path.parent.name})
 
 
 def last_good(path):
@@ -256,7 +255,7 @@ def log_row(run, sums, count, step, started):
     return dict(step=step, epoch=round(step / run.steps_per_epoch, 4), **means, lr=run.rate(step - 1), seconds=round(seconds, 3),
                 samples_per_s=round(count * run.batch / seconds, 1))
 
-# %% ../nbs/api/10_train.ipynb #82f332ed
+# %% ../nbs/api/10_train.ipynb #9616857b
 def judge(
     run,         # a Run
     module,      # run.module as accelerate prepared it
@@ -269,7 +268,7 @@ def judge(
     value = float(accelerator.reduce(value, "mean"))
     if not math.isfinite(value): raise FloatingPointError(f"{run.folder.name}: the validation loss is {value} in row {len(rows) + 1}; {last_good(run.folder/'state.safetensors')}")
     if accelerator.is_main_process and all(value < r["validation"] for r in rows):
-        with atomic_write(run.folder/"best.safetensors") as tmp: save_file({k: v.contiguous() for k, v in run.module.state_dict().items()}, tmp)
+        write_tensors(run.folder/"best.safetensors", run.module.state_dict())
     return dict(validation=value)
 
 # %% ../nbs/api/10_train.ipynb #d7e0be0a
@@ -323,7 +322,7 @@ def read_log(
     try: return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     except ValueError: raise ValueError(f"{path} can't be read: delete its folder to train again") from None
 
-# %% ../nbs/api/10_train.ipynb #92bc349d
+# %% ../nbs/api/10_train.ipynb #9077f9c4
 def train_run(
     run,      # a Run
     settings, # everything that decided its folder's name
@@ -340,7 +339,7 @@ def train_run(
             loop(run, log_every, checkpoint_every, progress and process.is_main_process)
             if process.is_main_process:
                 if run.validate: load_weights(run.module, read_tensors(best, str(run.device))[0], best)
-                with atomic_write(final) as tmp: save_file({k: v.contiguous() for k, v in run.module.state_dict().items()}, tmp)
+                write_tensors(final, run.module.state_dict())
         process.wait_for_everyone()
         if process.is_main_process:
             for file in (state, best): file.unlink(missing_ok=True)
