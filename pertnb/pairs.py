@@ -181,7 +181,7 @@ def official_cifar10c(
         out.append(torch.from_numpy(np.ascontiguousarray(a[(severity-1)*10000:severity*10000].transpose(0, 3, 1, 2))))
     return torch.stack(out)
 
-# %% ../nbs/api/06_pairs.ipynb #df15de42
+# %% ../nbs/api/06_pairs.ipynb #deb64d8d
 @dataclass(frozen=True)
 class Views:
     "Images (N, 3, H, W) and corrupted (M, N, 3, H, W), uint8, labels (N,), and the indices in use (n,)."
@@ -212,11 +212,11 @@ class Views:
 
     def gather(self, i, view):
         "Views `view` (B,) of images `i` (B,): uint8 (B, 3, H, W)."
-        x, bad = self.images.index_select(0, i), view.nonzero().squeeze(1) # copies whole images, where x[i] goes value by value
-        if not len(bad): return x
-        y = self.corrupted.flatten(0, 1).index_select(0, (view[bad] - 1) * len(self.images) + i[bad])
+        if not view.any(): return self.images.index_select(0, i) # copies whole images, where x[i] goes value by value
+        y = self.corrupted.flatten(0, 1).index_select(0, (view - 1).clamp_min(0) * len(self.images) + i)
         let_go(self.corrupted, len(y))
-        return y if len(y) == len(x) else x.index_copy_(0, bad, y)
+        own = (view == 0).nonzero().squeeze(1)
+        return y.index_copy_(0, own, self.images.index_select(0, i[own])) if len(own) else y
 
 # %% ../nbs/api/06_pairs.ipynb #bf9f4f4c
 def load_views(
@@ -293,14 +293,14 @@ def crop_flip(
     place = rows[:, :, None] * (W + 2 * pad) + cols[:, None, :] # in the padded image, row after row
     return F.pad(x, (pad,) * 4).flatten(2).gather(2, place.view(n, 1, -1).expand(n, C, -1)).view(x.shape)
 
-# %% ../nbs/api/06_pairs.ipynb #f450fa1e
+# %% ../nbs/api/06_pairs.ipynb #d3fcb727
 def to_float(
     x, # uint8 (B, C, H, W), or float in [0, 1]
 ):
     "float32 in [0, 1], channels-last."
     if x.dtype != torch.uint8 and not x.is_floating_point(): raise ValueError(f"images must be uint8, or float in [0, 1], got {described(x)}")
-    x = x.to(torch.float32).div_(255) if x.dtype == torch.uint8 else x.to(torch.float32)
-    return x.contiguous(memory_format=torch.channels_last)
+    y = x.to(torch.float32, memory_format=torch.channels_last) # in one pass: a second tensor of this size costs more than the arithmetic
+    return y.div_(255) if x.dtype == torch.uint8 else y.contiguous(memory_format=torch.channels_last)
 
 
 def draw_pairs(
