@@ -119,7 +119,7 @@ class MnistSettings:
     robust_steps: int = 4      # of PGD in adversarial training
     n_show: int = 8            # images in figures
 
-# %% ../nbs/api/01_presets.ipynb #a9392fef
+# %% ../nbs/api/01_presets.ipynb #8c13d6be
 MNIST_PAPER, MNIST_SMOKE = dict(n_train=60_000, n_test=2000, n_grid=100, robust_epochs=5., robust_steps=7), dict(data="digits", n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4, robust_epochs=1., robust_steps=1)
 
 
@@ -138,6 +138,8 @@ class LinfSettings(MnistSettings):
             fast=dict(MNIST_PAPER, epochs=100.), paper=dict(MNIST_PAPER, epochs=100.))
 class RtsSettings(MnistSettings):
     "What 02_mnist_rts can be told."
+    n_train: int = 4000          # training images, validation images among them
+    n_test: int = 60             # test images, each with one fresh partner an evaluation seed
     partners: tuple = (0, 1, 5)  # rows: fixed partners an image, 0 for fresh ones
     width: int = 8               # channels inside a block (the paper gives none)
     features: int = 8            # channels before the encoder's last layer
