@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['gaussian', 'FCEncoder', 'FCDecoder', 'ConvEncoder', 'ConvDecoder', 'transform', 'preact', 'STNEncoder', 'STNDecoder']
 
-# %% ../nbs/api/04a_mnist_nets.ipynb #d642506f
+# %% ../nbs/api/04a_mnist_nets.ipynb #84820108
 import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .nets import scaled_tanh
+from .nets import Pointwise, scaled_tanh
 
 # %% ../nbs/api/04a_mnist_nets.ipynb #8457d47c
 def gaussian(
@@ -43,7 +43,7 @@ class FCDecoder(nn.Module):
     def forward(self, x, z):
         return self.out(F.relu(self.hidden(torch.cat([x.flatten(1), z], 1)))).float().sigmoid().view(x.shape)
 
-# %% ../nbs/api/04a_mnist_nets.ipynb #1bde26cf
+# %% ../nbs/api/04a_mnist_nets.ipynb #a662e57a
 class ConvEncoder(nn.Module):
     "Images (B, c_in, H, W) -> mean and log-variance, (B, widths[2] * H/4 * W/4) each."
     def __init__(self, c_in, widths):
@@ -64,7 +64,7 @@ class ConvDecoder(nn.Module):
         super().__init__()
         a, b, c = widths
         self.shape = c, size[0] // 4, size[1] // 4
-        self.see4, self.see2, self.see1 = (nn.Conv2d(channels, channels, 1, stride=s) for s in (4, 2, 1))
+        self.see4, self.see2, self.see1 = (Pointwise(channels, channels, s) for s in (4, 2, 1))
         self.conv1, self.conv2 = nn.Conv2d(c + channels, b, 3, padding=1), nn.Conv2d(b + channels, a, 3, padding=1)
         self.out = nn.Conv2d(a + channels, channels, 3, padding=1)
 

@@ -7,7 +7,7 @@ __all__ = ['METHODS', 'AUGMIX', 'MIXES', 'PERTURBED', 'ROBUSTBENCH', 'check_meth
            'classifier_loss', 'validation_loss', 'methods_version', 'train_classifier', 'pretrained', 'train_methods',
            'is_correct', 'accuracy_rows', 'robust_rows', 'worst_rows', 'evaluate', 'summarise', 'compare']
 
-# %% ../nbs/api/11_robust.ipynb #3ebfc43b
+# %% ../nbs/api/11_robust.ipynb #52cc23e1
 import inspect
 import pandas as pd
 import torch
@@ -20,7 +20,7 @@ from .checks import check_columns, check_labels, check_number
 from .attack import frozen, nested_robustness, train_attack
 from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
-from .paths import digest
+from .paths import data_root, digest
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
 from .train import Schedule, fit, load_weights, share
@@ -164,7 +164,7 @@ def train_classifier(
         return model
     return fit(f"classifier-{method}", build, loss, views.index, schedule, settings, seed, **kw)
 
-# %% ../nbs/api/11_robust.ipynb #05016805
+# %% ../nbs/api/11_robust.ipynb #f4b5d004
 ROBUSTBENCH = {"augmix": ("Hendrycks2020AugMix_ResNeXt", "corruptions"), "l2": ("Engstrom2019Robustness", "L2"), "linf": ("Engstrom2019Robustness", "Linf")}
 
 
@@ -179,7 +179,7 @@ def pretrained(
     except ImportError:
         print(f"{METHODS[method]}: trained here; with the package robustbench installed, its {name} ({threat}) would be loaded instead")
         return None
-    return load_model(model_name=name, dataset="cifar10", threat_model=threat).to(device).eval()
+    return load_model(model_name=name, model_dir=data_root()/"robustbench", dataset="cifar10", threat_model=threat).to(device).eval()
 
 # %% ../nbs/api/11_robust.ipynb #89954efb
 def train_methods(
