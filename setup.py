@@ -19,7 +19,7 @@ setup(
     license="Apache-2.0",
     python_requires=f">={cfg['min_python']}",
     packages=[cfg["lib_path"]],
-    package_data={cfg["lib_path"]: ["weights/*.safetensors", "weights/*.json"]},
+    package_data={cfg["lib_path"]: ["weights/*.safetensors", "weights/*.json", "paper.csv"]},
     install_requires=cfg["requirements"].split(),
     extras_require={"dev": cfg["dev_requirements"].split()},
     entry_points={"console_scripts": cfg["console_scripts"].split()},

@@ -6,7 +6,7 @@
 __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'MNIST_PAPER', 'MNIST_SMOKE', 'PAPER_CVAE', 'NET', 'METHODS', 'FROM_NOTHING',
            'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe', 'presets_table', 'MnistSettings',
            'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'RobustSettings', 'CertifiedSettings',
-           'BenchmarkSettings']
+           'BenchmarkSettings', 'TheorySettings', 'SummarySettings']
 
 # %% ../nbs/api/01_presets.ipynb #35d2cd32
 import os
@@ -372,3 +372,23 @@ class BenchmarkSettings:
 
 
 presets_table("benchmarks")
+
+# %% ../nbs/api/01_presets.ipynb #70e316ac
+@experiment("theory", smoke=dict(data="photos", n_test=2, n_points=2, pgd_steps=2, n_linear=10), quick={}, small=dict(n_test=200),
+            fast=dict(n_test=1000), paper=dict(n_test=10_000))
+class TheorySettings:
+    "What 00_theory can be told."
+    preset: str = "quick"  # where these settings come from
+    data: str = "auto"     # "auto", "cifar10" or "photos"
+    seed: int = 0          # of all draws
+    n_test: int = 20       # test images, each with every corruption
+    alpha: float = 0.5     # mass outside the ball, for Theorem 1
+    n_points: int = 8      # points of the posterior, and of the set, a pair
+    pgd_steps: int = 50    # of the approximation errors
+    n_linear: int = 200    # pairs of the linear-Gaussian model
+
+
+@experiment("summary", smoke={}, quick={}, small={}, fast={}, paper={})
+class SummarySettings:
+    "What 10_summary can be told."
+    preset: str = "quick"  # whose folder the summary goes into

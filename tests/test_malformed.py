@@ -284,8 +284,6 @@ CASES = {
     "norms nan": (lambda d: quality.norm_statistics([1., NAN]), V, "norms must be some finite numbers, got 2, 1 of them not finite"),
     "two results in a cell": (lambda d: report.with_paper(ROWS.assign(image=0, correct=1), "image", "correct", None), V, "two results for one cell"),
     "column of a table": (lambda d: report.with_paper(ROWS, "row", "correct", None), V, "row missing from image, correct"),
-    "typed-in table": (lambda d: report.table("a | b", "x | 1"), V, "row 'x' of a table must have 2 numbers"),
-    "typed-in number": (lambda d: report.table("a", "x | one"), V, "row 'x' of a table must have 1 numbers"),
     "classifiers on other images": (lambda d: robust.compare(ROWS.correct, ROWS.correct[:1], "a", "b"), V, "on the same images, got 2 and 1"),
     "figure under a file": (lambda d: write_under(d / "file"), OSError, "make room or rights there"),
 }
