@@ -41,7 +41,7 @@ class ResidualEncoder(nn.Module):
         h = self.body(fold(x, self.patch)).flatten(1)
         return self.mu(h), scaled_tanh(self.logvar(h))
 
-# %% ../nbs/api/05_cvae.ipynb #694e9712
+# %% ../nbs/api/05_cvae.ipynb #e75c9083
 class ResidualDecoder(nn.Module):
     "Condition x (B, C, H, W) and z (B, latent) -> mean of x_tilde (B, C, H, W); table cifar10decoder."
     def __init__(self, channels, size, latent, width, bottleneck, blocks, maps, patch, skip):
@@ -58,6 +58,17 @@ class ResidualDecoder(nn.Module):
         fmt = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
         h = F.pixel_shuffle(self.body(h.contiguous(memory_format=fmt)), self.patch)
         return x + h if self.skip else h
+
+    def each(self, x, z):
+        "Image by image at n latents of each x (B, C, H, W): z (B * n, latent) -> (B * n, C, H, W). The first convolution is linear, and sees x once."
+        first, m = self.body[0], self.shape[0]
+        fmt = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
+        seen = F.conv2d(fold(x, self.patch), first.weight[:, m:], first.bias, padding=1)
+        h = F.conv2d(self.fc(z).unflatten(1, self.shape).contiguous(memory_format=fmt), first.weight[:, :m], padding=1)
+        h.unflatten(0, (len(x), -1)).add_(seen[:, None])
+        h = F.pixel_shuffle(self.body[1:](h), self.patch)
+        if self.skip: h.unflatten(0, (len(x), -1)).add_(x[:, None])
+        return h
 
 # %% ../nbs/api/05_cvae.ipynb #c97d2a92
 class CVAE(nn.Module):

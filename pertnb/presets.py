@@ -292,7 +292,7 @@ class RobustSettings:
 
 presets_table("cifar10c_robust")
 
-# %% ../nbs/api/01_presets.ipynb #2185f69c
+# %% ../nbs/api/01_presets.ipynb #5e05ee9d
 @experiment("cifar10c_certified",
             smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                        restarts=1, attack_steps=2, judge=50),
@@ -312,7 +312,7 @@ class CertifiedSettings:
     n_test: int = 40         # test images that are predicted
     views_each: int = 1      # corruptions of each, drawn at random, of each kind; 0: all
     n_certified: int = 40    # of them certified
-    n_compared: int = 4      # of them in the comparison of the sequential test with a fixed number of draws
+    n_compared: int = 10     # of them in the comparison of the sequential test with a fixed number of draws
     n_attacked: int = 3      # of them attacked inside their certified radius, for each noise
     classifier: str = "resnet-8" # see pertnb.nets.make_classifier
     width: int = 16          # channels of its first stage
@@ -334,7 +334,7 @@ class CertifiedSettings:
     restarts: int = 5        # of each attack inside the certified radius
     attack_steps: int = 5    # of each restart
     judge: int = 1000        # draws that judge the attacked point
-    sample_batch: int = 500  # images decoded and classified at a time
+    sample_batch: int = 250  # images decoded and classified at a time
 
     def net(self):
         "Arguments of nets.make_classifier but n_classes."
@@ -348,9 +348,9 @@ class CertifiedSettings:
 
 presets_table("cifar10c_certified")
 
-# %% ../nbs/api/01_presets.ipynb #acc12c34
+# %% ../nbs/api/01_presets.ipynb #9f96a78c
 @experiment("benchmarks",
-            smoke=dict(data="photos", n_train=100, repeats=1, batch_size=16, n_images=16, n_plain=2, attack_steps=2, n_eval=8, eval_steps=2, epochs=1.,
+            smoke=dict(data="photos", n_train=100, repeats=1, batch_size=16, n_images=16, n_plain=2, attack_steps=2, n_eval=8, eval_steps=2, epochs=1., n_draws=50,
                        paper_nets=False),
             quick={}, small=dict(repeats=15), fast=dict(repeats=15), paper=dict(repeats=15))
 class BenchmarkSettings:
@@ -367,6 +367,7 @@ class BenchmarkSettings:
     attack_steps: int = 4   # of PGD in training
     n_eval: int = 100       # test images under attack in evaluation
     eval_steps: int = 20    # of PGD in evaluation
+    n_draws: int = 1000     # of an image that is certified
     epochs: float = 2.      # of the classifier that is attacked
     paper_nets: bool = True # also time the paper's CVAE
 

@@ -83,7 +83,7 @@ def check_latents(
     if not torch.is_tensor(u) or tuple(u.shape) != (n, k) or not u.is_floating_point():
         raise ValueError(f"u must be ({n}, {k}), one float latent an image, got {described(u)}")
 
-# %% ../nbs/api/07_sets.ipynb #780da435
+# %% ../nbs/api/07_sets.ipynb #06a9f1d3
 class PerturbationSet(nn.Module):
     "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B."
     def __init__(self,
@@ -119,6 +119,12 @@ class PerturbationSet(nn.Module):
         check_latents(u, len(x), self.latent)
         mu, sigma = prior or self.prior(x)
         return self.cvae.decode(x, u * sigma + mu).clamp(0, 1)
+
+    def perturb_each(self, x, u, prior):
+        "n points of each image's set, image by image, (B * n, C, H, W), at latents u (B, n, K); prior is self.prior(x)."
+        mu, sigma = (t[:, None] for t in prior)
+        decode = getattr(getattr(self.cvae, "generator", None), "each", None) or (lambda x, z: self.cvae.decode(x.repeat_interleave(u.shape[1], 0), z))
+        return decode(x, (u * sigma + mu).flatten(0, 1)).clamp(0, 1)
 
     def encode(self, x, x_tilde, prior=None):
         "The latent of x_tilde, (B, K), not projected: u = (mu(x, x_tilde) - mu(x)) / sigma(x)."

@@ -8,7 +8,7 @@ __all__ = ['ABSTAIN', 'BLOCK', 'CORRECTIONS', 'check_level', 'lower_bound', 'upp
            'certified_pixels', 'Smoothed', 'attack_certified', 'read_shards', 'check_same', 'certify_rows',
            'smoothing_loss', 'train_smoothed']
 
-# %% ../nbs/api/16_smoothing.ipynb #7b7e1ac7
+# %% ../nbs/api/16_smoothing.ipynb #5db13fc7
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from scipy.special import betaincc, betaincinv, betaln, ndtr, ndtri
 from scipy.stats import binom
 from .attack import frozen
 from .checks import check_labels, check_number, described
-from .nets import make_classifier
+from .nets import fused, make_classifier
 from .pairs import generator, to_float
 from .paths import digest, locked
 from .report import append_rows, read_rows
@@ -80,7 +80,7 @@ def sigma_for(
     if (p := alpha**(1 / n)) <= .5: raise ValueError(f"n = {n} draws certify nothing at alpha = {alpha}: ask for at least {math.floor(-math.log2(alpha)) + 1}")
     return radius / float(ndtri(p))
 
-# %% ../nbs/api/16_smoothing.ipynb #36bb3678
+# %% ../nbs/api/16_smoothing.ipynb #9a2fe529
 BLOCK = 500  # draws of an image at a time: part of what decides its draws
 
 
@@ -94,46 +94,45 @@ class Noisy:
         seed=0,
         ids=None,    # what the draws of each image are named by (default: its position)
         centre=None, # u0 (B, K) (default: 0)
-        batch_size=500, # images decoded and classified at a time
+        batch_size=250, # images decoded and classified at a time; more than fit into a processor's cache take longer
     ):
         pset.check(x), check_number("sigma", sigma, above=True), check_number("batch_size", batch_size, 1, whole=True)
         if not len(x): raise ValueError("there is no image to smooth over")
         ids = range(len(x)) if ids is None else [int(i) for i in ids]
         if len(ids) != len(x): raise ValueError(f"ids must be {len(x)}, one an image, got {len(ids)}")
         if centre is not None: check_latents(centre, len(x), pset.latent)
-        self.pset, self.model, self.x, self.sigma, self.centre, self.batch_size = pset, model, x, sigma, centre, batch_size
+        self.pset, self.model = fused(pset), fused(model)
+        self.x, self.sigma, self.centre, self.batch_size = x, sigma, centre, batch_size
         self.mu, self.scale = (torch.cat(p) for p in zip(*map(pset.prior, x.split(batch_size))))
         self.generators = [generator("smoothing", seed, i, device=x.device) for i in ids]
 
     def draw(self, i, n):
-        "The next n draws of u for images i: (len(i) * n, K), image by image."
-        u = self.sigma * torch.cat([torch.randn(n, self.pset.latent, generator=self.generators[j], device=self.x.device) for j in i.tolist()])
-        return u if self.centre is None else u + self.centre[i].repeat_interleave(n, 0)
+        "The next n draws of u for images i: (len(i), n, K)."
+        u = self.sigma * torch.stack([torch.randn(n, self.pset.latent, generator=self.generators[j], device=self.x.device) for j in i.tolist()])
+        return u if self.centre is None else u + self.centre[i, None]
 
     def classes(self, i, u):
-        "Classes (b, ...) and their number, of images i (b,) at u (b, K)."
-        with torch.no_grad(): logits = self.model(self.pset.perturb(self.x[i], u, (self.mu[i], self.scale[i])))
-        if logits.ndim < 2 or len(logits) != len(i): raise ValueError(f"the classifier must give logits ({len(i)}, classes, ...), got {described(logits)}")
+        "Classes (b, n, ...) and their number, of images i (b,) at u (b, n, K)."
+        with torch.inference_mode(): logits = self.model(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i])))
+        b = u.shape[0] * u.shape[1]
+        if logits.ndim < 2 or len(logits) != b: raise ValueError(f"the classifier must give logits ({b}, classes, ...), got {described(logits)}")
         if logits.isnan().any(): raise ValueError("the classifier's outputs are NaN: check its weights and the set's")
-        return logits.argmax(1), logits.shape[1]
+        return logits.argmax(1).unflatten(0, u.shape[:2]), logits.shape[1]
 
     def count_block(self, i, n):
         "Votes of images i in their next n draws, as `count`."
-        u, counts = self.draw(i, n), None
-        row = torch.arange(len(i), device=i.device).repeat_interleave(n)
-        for v, r in zip(u.split(self.batch_size), row.split(self.batch_size)):
-            said, classes = self.classes(i[r], v)
-            if counts is None: counts = torch.zeros(len(i), classes, *said.shape[1:], dtype=torch.int32, device=u.device)
-            every = torch.arange(classes, device=u.device).view(-1, *[1] * (said.ndim - 1))
-            counts.index_add_(0, r, (said[:, None] == every).int())
+        counts = 0
+        for u in self.draw(i, n).split(max(1, self.batch_size // len(i)), 1):
+            said, classes = self.classes(i, u)
+            every = torch.arange(classes, device=u.device).view(-1, 1, *[1] * (said.ndim - 2))
+            counts = counts + (said[:, None] == every).sum(2, dtype=torch.int32)
         return counts
 
     def count(self, i, n):
         "Votes (len(i), classes, ...), int32, of images i in their next n draws."
         parts = []
-        with frozen(self.model):
-            for group in i.split(max(1, self.batch_size // min(n, BLOCK))):
-                parts.append(sum(self.count_block(group, min(BLOCK, n - lo)) for lo in range(0, n, BLOCK)))
+        for group in i.split(max(1, self.batch_size // min(n, BLOCK))):
+            parts.append(sum(self.count_block(group, min(BLOCK, n - lo)) for lo in range(0, n, BLOCK)))
         return torch.cat(parts)
 
 # %% ../nbs/api/16_smoothing.ipynb #24bf441b
@@ -299,7 +298,7 @@ def certified_pixels(
     np.put_along_axis(passed, order, np.logical_and.accumulate(ranked <= alpha / np.arange(flat.shape[1], 0, -1), 1), 1)
     return passed.reshape(p.shape)
 
-# %% ../nbs/api/16_smoothing.ipynb #787ffafd
+# %% ../nbs/api/16_smoothing.ipynb #ebda53cf
 class Smoothed(nn.Module):
     "d (B, K) in the unit ball -> log of the mean probabilities at u = reach * d, over draws of noise that stay the same; for `strong.worst_case`."
     def __init__(self,
@@ -335,7 +334,7 @@ def attack_certified(
     alpha=0.001, # of that judgement
     seed=0,
     attacks=("pgd", "pgd-random", "apgd-ce"), # names of strong.ATTACKS
-    batch_size=500,
+    batch_size=250,
 ):
     "Rows image, radius, prediction, attacked (class at the worst point found, -1: abstains) of the certified images."
     i = (prediction >= 0).nonzero().squeeze(1)
@@ -347,13 +346,13 @@ def attack_certified(
     there = predict(pset, model, x[i], sigma, n, alpha, seed=f"judge {seed}", centre=reach[:, None] * worst.d, batch_size=batch_size)
     return pd.DataFrame(dict(image=i.cpu(), radius=radius[i].cpu(), prediction=prediction[i].cpu(), attacked=there.cpu()))
 
-# %% ../nbs/api/16_smoothing.ipynb #6de3aa50
+# %% ../nbs/api/16_smoothing.ipynb #e807cf20
 def read_shards(
     folder, # of `certify_rows`
 ):
-    "Rows of all processes, by image; an empty DataFrame where there are none."
+    "Rows of all processes, by image; an empty DataFrame where there are none. An image that two runs did at once has the same row twice, and counts once."
     parts = [read_rows(path) for path in sorted(Path(folder).glob("rows-*.csv"))]
-    return pd.concat(parts, ignore_index=True).sort_values("image", ignore_index=True) if parts else pd.DataFrame(dict(image=[]))
+    return pd.concat(parts, ignore_index=True).drop_duplicates("image").sort_values("image", ignore_index=True) if parts else pd.DataFrame(dict(image=[]))
 
 
 def check_same(
@@ -373,8 +372,8 @@ def certify_rows(
     x, y,        # images (N, C, H, W), uint8 or float; labels (N,)
     sigma,       # of the noise
     n0=100, n=10_000, alpha=0.001, adaptive=False, tolerance=0.1, seed=0, # of `certify`
-    chunk=50,       # images between writes
-    batch_size=500, # images decoded and classified at a time
+    chunk=16,       # images between writes
+    batch_size=250, # images decoded and classified at a time
 ):
     "Certify all images, resuming; rows image, label, prediction, correct, radius, p, draws, and the settings. Sharded over accelerate's processes."
     check_labels(y, len(x)), check_number("chunk", chunk, 1, whole=True)

@@ -1,5 +1,6 @@
 """Tests that need a process of their own, or are about the repository as a whole. All others are in the notebooks."""
 import os
+import socket
 import subprocess
 import sys
 from configparser import ConfigParser
@@ -29,3 +30,16 @@ def run(tmp_path):
         env = {**os.environ, "PERTNB_RUNS": str(tmp_path / "runs"), "PERTNB_DATA": str(tmp_path / "data"), **env}
         return subprocess.run([*command, *map(str, args)], cwd=cwd, env=env, timeout=timeout, capture_output=True, text=True)
     return run
+
+
+@pytest.fixture(scope="session")
+def two_processes():
+    "A function that says, with a free port each time, how a script is started in two processes of this machine."
+    def words():
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = str(s.getsockname()[1])
+        # without MPI `--cpu` starts one process whatever `--num_processes` says; the launcher for GPUs starts two, and they take the CPU
+        return [Path(sys.executable).parent / "accelerate", "launch", "--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+                "--num_processes", "2", "--main_process_ip", "127.0.0.1", "--main_process_port", port]
+    return words

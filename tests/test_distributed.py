@@ -1,23 +1,15 @@
 """`accelerate launch` with two processes gives the loss curves of one at the same batch. together.py trains."""
 import json
-import socket
 
 import pytest
 
 
 @pytest.fixture(scope="module")
-def curves(root, tmp_path_factory):
+def curves(root, tmp_path_factory, two_processes):
     "{processes: what each of them found}."
     import os, subprocess, sys
-    from pathlib import Path
     folder, found = tmp_path_factory.mktemp("distributed"), {}
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = str(s.getsockname()[1])
-    # without MPI `--cpu` starts one process whatever `--num_processes` says; the launcher for GPUs starts two, and fit takes the CPU
-    launch = [Path(sys.executable).parent / "accelerate", "launch", "--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
-              "--num_processes", "2", "--main_process_ip", "127.0.0.1", "--main_process_port", port]
-    for n, start in ((1, [sys.executable]), (2, launch)):
+    for n, start in ((1, [sys.executable]), (2, two_processes())):
         runs = folder / str(n)
         runs.mkdir()
         done = subprocess.run([*start, root / "tests" / "together.py", runs], cwd=root, capture_output=True, text=True, timeout=240,

@@ -1,0 +1,87 @@
+"""python certifying.py FOLDER [kill]: certifies 24 images in FOLDER; with `kill`, kills such certifications and resumes them. tests/test_certification_survival.py starts it in one and in two processes."""
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+torch.set_num_threads(1)
+
+from accelerate import PartialState
+from pertnb import smoothing
+from pertnb.pairs import generator
+from pertnb.sets import PerturbationSet
+from survive import Line, child, ended, results
+
+N, CHUNK = 24, 2
+
+
+class Judge(torch.nn.Module):
+    "Three classes, linear in the pixels."
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(48, 3, generator=generator("judge")))
+    def forward(self, x): return (x - .5).flatten(1) @ self.w
+
+
+def certify(folder):
+    "Rows of all images. An image that has a row is not certified again, and none twice."
+    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=generator("certified images")), [], smoothing.certify
+    there = set(smoothing.read_shards(folder).image)
+
+    def counted(*args, ids, **kw):
+        seen.extend(ids)
+        return inner(*args, ids=ids, **kw)
+
+    smoothing.certify = counted
+    try: smoothing.certify_rows(folder, PerturbationSet(Line(), 2.), Judge(), x, torch.zeros(N, dtype=torch.long), 1., n0=20, n=1000, chunk=CHUNK)
+    finally: smoothing.certify = inner
+    assert len(seen) == len(set(seen)) and not there & set(seen), "an image was certified twice"
+
+
+def one_of(folder, rank, port):
+    "`certify` as accelerate's launcher starts it in one of two processes."
+    PartialState._reset_state()
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    certify(folder)
+
+
+def begin(folder, processes):
+    "Ids of the children that certify."
+    if processes == 1: return [child(certify, folder)]
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    return [child(one_of, folder, k, port) for k in range(2)]
+
+
+def rows(folder): return sum(p.read_bytes().count(b"\n") - 1 for p in folder.glob("rows-*.csv"))
+
+
+def kills(root):
+    "kill -9 at seeded moments: after so many rows and some time. Every run is then resumed by one process."
+    certify(root / "whole") # what it imports when it first runs is there for the children
+    moments, found = random.Random(0), []
+    for k, processes in enumerate([1] * 14 + [2] * 3):
+        folder, after = root / str(k), moments.randrange(0, N - 2 * CHUNK)
+        pids = begin(folder, processes)
+        while rows(folder) < after: time.sleep(1e-3)
+        time.sleep(.02 * moments.random()) # some chunks are left, however busy the machine is
+        for pid in pids: os.kill(pid, signal.SIGKILL)
+        codes, left = [ended(pid) for pid in pids], rows(folder)
+        assert ended(child(certify, folder)) == 0, f"kill {k}: not resumed"
+        half = [p.name for p in folder.iterdir() if p.suffix not in (".csv", ".lock")]
+        found.append(dict(processes=processes, hit=codes == [-signal.SIGKILL] * processes, left=left, half=half,
+                          same=results(folder) == results(root / "whole") if processes == 1 else smoothing.read_shards(folder).equals(smoothing.read_shards(root / "whole"))))
+    return found
+
+
+if __name__ == "__main__":
+    root = Path(sys.argv[1])
+    if sys.argv[2:] == ["kill"]: (root / "found.json").write_text(json.dumps(kills(root)))
+    else: certify(root)
