@@ -436,7 +436,7 @@ def learn_set(
     held_out = pairs.evaluation_pairs(validation, pairing, generator("validation", s.seed))[:2]
     return learn(f"cvae-{pairing}", s.net(), loss, train.index, schedule, decides, held_out, s.seed, **kw)
 
-# %% ../nbs/api/10_train.ipynb #a25f895d
+# %% ../nbs/api/10_train.ipynb #49fffea3
 def learn_truth(
     settings,   # presets.resolve("mnist_linf", ...) or of "mnist_rts"
     train,      # affine.TruePairs to train on
@@ -447,7 +447,7 @@ def learn_truth(
 ):
     "Train a CVAE on pairs whose truth is known; a PerturbationSet and the log."
     s = settings
-    schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, s.peak, s.fall)
+    schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, s.peak, s.fall, clip=s.clip)
     decides = dict(data=train.digest, index=digest(train.index.cpu().numpy()), error=error, beta=s.beta, beta_at=s.beta_at)
     loss = bound_loss(lambda i, gen: affine.draw_true_pairs(train, i, gen), s.beta, [t * s.epochs for t in s.beta_at], error)
     held_out = affine.draw_true_pairs(validation, validation.index, generator("validation", s.seed))[:2]
