@@ -94,7 +94,7 @@ def check_fit(
             raise ValueError(f'{name}: draws[{k!r}] have shape {tuple(v.shape)}, these images need {shape}; '
                              f'draw with n={len(x)}, size={size}')
 
-# %% ../nbs/api/03_corruptions.ipynb #0fb652c2
+# %% ../nbs/api/03_corruptions.ipynb #b1524edd
 def apply(
     name,       # one of NAMES
     x,          # images (N, 3, H, W), uint8
@@ -107,7 +107,7 @@ def apply(
     r, c = find_recipe(name, severity)
     check_fit(name, severity, x, draws, options)
     if chunk is not None: check_number('chunk', chunk, 1, whole=True)
-    out, chunk = torch.empty_like(x), chunk or (256 if x.device.type == 'cpu' else 8192)
+    out, chunk = torch.empty_like(x), chunk or (64 if x.device.type == 'cpu' else 8192) # what fits a core's cache
     for i in range(0, len(x), chunk):
         part = {k: v[i:i + chunk].to(x.device) for k, v in draws.items()}
         y = r.apply(x[i:i + chunk], c, **part, **options)

@@ -294,7 +294,7 @@ class RobustSettings:
 
 presets_table("cifar10c_robust")
 
-# %% ../nbs/api/01_presets.ipynb #5e05ee9d
+# %% ../nbs/api/01_presets.ipynb #61a63218
 @experiment("cifar10c_certified",
             smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                        restarts=1, attack_steps=2, judge=50),
@@ -314,7 +314,7 @@ class CertifiedSettings:
     n_test: int = 40         # test images that are predicted
     views_each: int = 1      # corruptions of each, drawn at random, of each kind; 0: all
     n_certified: int = 40    # of them certified
-    n_compared: int = 10     # of them in the comparison of the sequential test with a fixed number of draws
+    n_compared: int = 4     # of them in the comparison of the sequential test with a fixed number of draws
     n_attacked: int = 3      # of them attacked inside their certified radius, for each noise
     classifier: str = "resnet-8" # see pertnb.nets.make_classifier
     width: int = 16          # channels of its first stage
