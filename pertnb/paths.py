@@ -7,7 +7,7 @@ __all__ = ['WRITE_ERRORS', 'package_root', 'is_repo', 'repo_root', 'data_root', 
            'tables_dir', 'write_error', 'sweep', 'atomic_write', 'write_tensors', 'locked', 'digest', 'git', 'commit',
            'device_name', 'provenance']
 
-# %% ../nbs/api/00_paths.ipynb #57f44a55
+# %% ../nbs/api/00_paths.ipynb #fa721976
 import errno
 import hashlib
 import os
@@ -20,9 +20,9 @@ from glob import escape
 from importlib.util import find_spec
 from pathlib import Path
 import numpy as np
-import safetensors.torch
 import torch
 from filelock import FileLock, Timeout
+from safetensors.torch import save
 import pertnb
 
 try: import fcntl
@@ -133,14 +133,14 @@ def atomic_write(
     finally:
         if tmp.parent.is_dir(): tmp.unlink(missing_ok=True)
 
-# %% ../nbs/api/00_paths.ipynb #24a9dd19
+# %% ../nbs/api/00_paths.ipynb #2237dbb3
 def write_tensors(
     path,       # of a .safetensors file
     tensors,    # {name: tensor}
     header=None,# {name: text}
 ):
     "Write named tensors, atomically."
-    with atomic_write(path) as tmp: tmp.write_bytes(safetensors.torch.save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, header))
+    with atomic_write(path) as tmp: tmp.write_bytes(save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, header))
 
 # %% ../nbs/api/00_paths.ipynb #f239685f
 @contextmanager
