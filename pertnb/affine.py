@@ -4,18 +4,14 @@
 
 # %% auto #0
 __all__ = ['SIZE', 'CANVAS', 'DEGREES', 'SCALES', 'SHIFT', 'EPS_LINF', 'TRUTHS', 'draw_rts', 'inverse_maps', 'sampling_grid',
-           'apply_rts', 'frame', 'apply_rts_by_pil', 'draw_linf', 'apply_linf', 'TruePairs', 'true_pairs',
-           'draw_true_pairs', 'draw_rts_pairs_by_pil', 'pair_seconds', 'all_places', 'nearest_rts']
+           'apply_rts', 'frame', 'draw_linf', 'apply_linf', 'TruePairs', 'true_pairs', 'draw_true_pairs', 'all_places',
+           'nearest_rts']
 
-# %% ../nbs/api/15_affine.ipynb #fa3c176b
-import json, math, time
+# %% ../nbs/api/15_affine.ipynb #9e9302ec
+import json, math
 from dataclasses import dataclass, replace
-import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
-from torchvision.transforms import InterpolationMode
-from torchvision.transforms import functional as tv
 from .data import load_images
 from .pairs import generator, to_float
 from .paths import digest
@@ -76,20 +72,6 @@ def frame(
     a = (canvas - x.shape[2]) // 2
     b = canvas - x.shape[2] - a
     return F.pad(to_float(x), (a, b, a, b))
-
-# %% ../nbs/api/15_affine.ipynb #7dabcb6c
-def apply_rts_by_pil(
-    x,     # images (B, 1, h, h), uint8
-    draws, # dict(angle, scale, shift) of B rows
-    canvas=CANVAS, # pixels a side of the output
-):
-    "What apply_rts does, image by image through torchvision's affine on PIL images: float (B, 1, canvas, canvas), in steps of 1/255."
-    out, a = [], (canvas - x.shape[2]) // 2
-    for image, angle, scale, shift in zip(x[:, 0].numpy(), draws["angle"].tolist(), draws["scale"].tolist(), draws["shift"].tolist()):
-        framed = Image.new("L", (canvas, canvas))
-        framed.paste(Image.fromarray(image), (a, a))
-        out.append(tv.to_tensor(tv.affine(framed, angle, shift, scale, [0., 0.], InterpolationMode.BILINEAR)))
-    return torch.stack(out)
 
 # %% ../nbs/api/15_affine.ipynb #8f6c4ba3
 EPS_LINF = 0.3
@@ -168,31 +150,6 @@ def draw_true_pairs(
         which = torch.randint(k, (len(i),), generator=gen, device=gen.device)
         draws = {name: v[i, which] for name, v in pairs.fixed.items()}
     return condition(pairs.images[i]), apply(pairs.images[i], draws), draws
-
-# %% ../nbs/api/15_affine.ipynb #1f1259b4
-def draw_rts_pairs_by_pil(
-    pairs, # TruePairs of rts with fresh partners, on the CPU
-    i,     # indices of images (B,)
-    gen,   # torch.Generator
-):
-    "The batch that draw_true_pairs makes, one image at a time: the slow way, to be measured against."
-    draws = draw_rts(len(i), gen)
-    return torch.stack([frame(pairs.images[[k]])[0] for k in i.tolist()]), apply_rts_by_pil(pairs.images[i], draws), draws
-
-
-def pair_seconds(
-    make,   # draw_true_pairs or draw_rts_pairs_by_pil
-    pairs,  # TruePairs of rts
-    batch=128,
-    repeats=20, # batches; the fastest counts
-):
-    "Seconds a pair."
-    best, i = math.inf, torch.arange(min(batch, len(pairs)))
-    for k in range(repeats):
-        clock = time.perf_counter()
-        make(pairs, i, generator("speed", k))
-        best = min(best, time.perf_counter() - clock)
-    return best / len(i)
 
 # %% ../nbs/api/15_affine.ipynb #ebd4687c
 def all_places(

@@ -6,8 +6,8 @@
 __all__ = ['FEW', 'EXPERIMENTS', 'Cost', 'kept', 'measured', 'line', 'stand_in', 'train_cost', 'corruption_cost', 'few_and_many',
            'cvae_training', 'cvae_cost', 'robust_cost', 'resident', 'estimate', 'announce']
 
-# %% ../nbs/api/11a_estimate.ipynb #c0a3ffa9
-import resource, sys, time
+# %% ../nbs/api/11a_estimate.ipynb #f328b29d
+import re, resource, sys, time
 from dataclasses import dataclass, replace
 from pathlib import Path
 import torch
@@ -160,12 +160,14 @@ def robust_cost(
     step = few_and_many(lambda k: attack_classifier(pset, model, x, y, 1e-9, k), (1, 2), s.attack_steps(), device)
     return total + len(s.methods) * Cost(step / len(x) * s.n_test)
 
-# %% ../nbs/api/11a_estimate.ipynb #9e1a1db4
+# %% ../nbs/api/11a_estimate.ipynb #76e30638
 EXPERIMENTS = {CorruptionSettings: corruption_cost, CvaeSettings: cvae_cost, RobustSettings: robust_cost}
 
 
 def resident():
     "Bytes that this process has held at most."
+    status = Path("/proc/self/status") # where there is none, getrusage; its peak may be that of the process that started this one
+    if status.exists(): return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'MNIST_PAPER', 'MNIST_SMOKE', 'PAPER_CVAE', 'NET', 'METHODS', 'FROM_NOTHING',
            'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe', 'presets_table', 'MnistSettings',
-           'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'RobustSettings', 'CertifiedSettings',
-           'BenchmarkSettings', 'TheorySettings', 'SummarySettings']
+           'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'Classifying', 'RobustSettings',
+           'CertifiedSettings', 'BenchmarkSettings', 'TheorySettings', 'SummarySettings']
 
 # %% ../nbs/api/01_presets.ipynb #35d2cd32
 import os
@@ -230,11 +230,24 @@ class CvaeSettings:
 
 resolve("cifar10c_cvae", {"preset": "paper"}).net()
 
+# %% ../nbs/api/01_presets.ipynb #bcdbc6e0
+class Classifying:
+    "What settings of experiments that train classifiers say of them."
+    def net(self):
+        "Arguments of nets.make_classifier but n_classes."
+        return dict(name=self.classifier, width=self.width, patch=self.patch)
+
+    def training(self, method):
+        "Arguments of train.Schedule for a method; the standard classifier comes first, the others may start from it."
+        first = method == "standard"
+        return dict(epochs=self.epochs_standard if first else self.epochs, batch_size=self.batch_size, optimizer=self.optimizer,
+                    lr=self.lr if first or not self.warm_start else self.lr_warm, weight_decay=self.weight_decay)
+
 # %% ../nbs/api/01_presets.ipynb #5a112caa
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(methods=(*METHODS, "augmix", "l2", "linf"), pretrained=True, strong_steps=50, warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)
 
-# %% ../nbs/api/01_presets.ipynb #6be4d0e3
+# %% ../nbs/api/01_presets.ipynb #47e2facc
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, n_quartiles=12, epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3,
                        n_show=4),
@@ -242,7 +255,7 @@ FROM_NOTHING = dict(methods=(*METHODS, "augmix", "l2", "linf"), pretrained=True,
             small=dict(n_train=50_000, n_test=2000, n_quartiles=1000, strong_steps=50, epochs_standard=30., epochs=10.),
             fast=dict(FROM_NOTHING, n_test=10_000, n_quartiles=2000, epochs_standard=15., epochs=15., batch_size=512),
             paper=dict(FROM_NOTHING, n_test=10_000, n_quartiles=10_000, epochs_standard=100., epochs=100., lr=0.2))
-class RobustSettings:
+class RobustSettings(Classifying):
     "What 05_cifar10c_robust can be told."
     preset: str = "quick"    # where these settings come from
     data: str = "auto"       # "auto", "cifar10" or "photos"
@@ -273,10 +286,6 @@ class RobustSettings:
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
     n_show: int = 8          # images in figures
 
-    def net(self):
-        "Arguments of nets.make_classifier but n_classes."
-        return dict(name=self.classifier, width=self.width, patch=self.patch)
-
     def shared(self):
         "Settings of the perturbation set, which notebook 04 trains with the same preset."
         return resolve("cifar10c_cvae", dict(preset=self.preset, data=self.data, seed=self.seed))
@@ -285,16 +294,10 @@ class RobustSettings:
         "Steps of attacks on a test image, at most, on average: PGD at the full radius; on the first images also at the quartiles, and AutoPGD on two losses."
         return round(self.pgd_steps + min(1, self.n_quartiles / self.n_test) * (3 * self.pgd_steps + 4 * 2 * self.strong_steps))
 
-    def training(self, method):
-        "Arguments of train.Schedule for a method."
-        first = method == "standard"
-        return dict(epochs=self.epochs_standard if first else self.epochs, batch_size=self.batch_size, optimizer=self.optimizer,
-                    lr=self.lr if first or not self.warm_start else self.lr_warm, weight_decay=self.weight_decay)
-
 
 presets_table("cifar10c_robust")
 
-# %% ../nbs/api/01_presets.ipynb #61a63218
+# %% ../nbs/api/01_presets.ipynb #013ad72e
 @experiment("cifar10c_certified",
             smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                        restarts=1, attack_steps=2, judge=50),
@@ -304,7 +307,7 @@ presets_table("cifar10c_robust")
                       batch_size=512, n=10_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000),
             paper=dict(warm_start=False, retrain=True, n_train=50_000, n_test=10_000, n_certified=10_000, n_compared=1000, n_attacked=1000, classifier="wrn-28-10", patch=1, epochs=100.,
                        lr=0.2, n=10_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
-class CertifiedSettings:
+class CertifiedSettings(Classifying):
     "What 06_cifar10c_certified can be told."
     preset: str = "quick"    # where these settings come from
     data: str = "auto"       # "auto", "cifar10" or "photos"
@@ -337,15 +340,6 @@ class CertifiedSettings:
     attack_steps: int = 5    # of each restart
     judge: int = 1000        # draws that judge the attacked point
     sample_batch: int = 250  # images decoded and classified at a time
-
-    def net(self):
-        "Arguments of nets.make_classifier but n_classes."
-        return dict(name=self.classifier, width=self.width, patch=self.patch)
-
-    def training(self, first):
-        "Arguments of train.Schedule, of the standard classifier if `first`."
-        return dict(epochs=self.epochs_standard if first else self.epochs, batch_size=self.batch_size, optimizer=self.optimizer,
-                    lr=self.lr if first or not self.warm_start else self.lr_warm, weight_decay=self.weight_decay)
 
 
 presets_table("cifar10c_certified")

@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'AUGMIX', 'MIXES', 'PERTURBED', 'ROBUSTBENCH', 'check_methods', 'draw_images', 'perturbed_loss',
-           'classifier_loss', 'validation_loss', 'methods_version', 'train_classifier', 'pretrained', 'train_methods',
+           'classifier_loss', 'validation_loss', 'fit_classifier', 'train_classifier', 'pretrained', 'train_methods',
            'is_correct', 'accuracy_rows', 'robust_rows', 'worst_rows', 'evaluate', 'summarise', 'compare']
 
-# %% ../nbs/api/11_robust.ipynb #52cc23e1
-import inspect
+# %% ../nbs/api/11_robust.ipynb #311c46d7
 import pandas as pd
 import torch
 import torch.nn.functional as F
@@ -23,7 +22,7 @@ from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, to_fl
 from .paths import data_root, digest
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import Schedule, fit, load_weights, share
+from .train import Schedule, fit, load_weights, share, source_version
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -129,11 +128,26 @@ def validation_loss(
         return sum(each) / len(views)
     return validate
 
-# %% ../nbs/api/11_robust.ipynb #c4f875c3
-def methods_version():
-    "Digest of the source of this module and of the pixel attacks: a run trained by other code is another run."
-    from pertnb import robust
-    return digest("".join(inspect.getsource(m) for m in (robust, strong)).encode())[:12]
+# %% ../nbs/api/11_robust.ipynb #d0eecd85
+def fit_classifier(
+    method,   # names the run
+    loss,     # for `fit`
+    views,    # Views of the training images
+    schedule, # train.Schedule
+    net,      # arguments of make_classifier
+    start,    # state dict to start from; None: from nothing
+    decides,  # dict: everything else that decides the outcome
+    seed=0,
+    **kw,     # device, progress, ... of `fit`
+):
+    "Train (or load) a classifier by a loss: returns it in eval mode, and its log."
+    settings = dict(decides, method=method, data=views.digest, index=digest(views.index.cpu().numpy()), net=net)
+    if start is not None: settings |= dict(start=digest(*start.values()))
+    def build():
+        model = make_classifier(**net)
+        if start is not None: load_weights(model, start, "start")
+        return model
+    return fit(f"classifier-{method}", build, loss, views.index, schedule, settings, seed, **kw)
 
 
 def train_classifier(
@@ -151,18 +165,14 @@ def train_classifier(
     "Train (or load) a classifier by a method: returns it in eval mode, and its log."
     attack = attack or {}
     loss = classifier_loss(method, views, pset, **attack)
-    settings = dict(method=method, data=views.digest, index=digest(views.index.cpu().numpy()), net=net, methods=methods_version())
-    if method in PERTURBED: settings |= attack
-    if method.startswith("cvae"): settings |= dict(eps=pset.eps, set=digest(*pset.state_dict().values()))
-    if start is not None: settings |= dict(start=digest(*start.values()))
+    from pertnb import robust
+    decides = dict(methods=source_version(robust, strong))
+    if method in PERTURBED: decides |= attack
+    if method.startswith("cvae"): decides |= dict(eps=pset.eps, set=digest(*pset.state_dict().values()))
     if validation is not None:
-        settings |= dict(validation=digest(validation.index.cpu().numpy()))
+        decides |= dict(validation=digest(validation.index.cpu().numpy()))
         kw |= dict(validate=validation_loss(method, validation, pset, seed, **attack))
-    def build():
-        model = make_classifier(**net)
-        if start is not None: load_weights(model, start, "start")
-        return model
-    return fit(f"classifier-{method}", build, loss, views.index, schedule, settings, seed, **kw)
+    return fit_classifier(method, loss, views, schedule, net, start, decides, seed, **kw)
 
 # %% ../nbs/api/11_robust.ipynb #f4b5d004
 ROBUSTBENCH = {"augmix": ("Hendrycks2020AugMix_ResNeXt", "corruptions"), "l2": ("Engstrom2019Robustness", "L2"), "linf": ("Engstrom2019Robustness", "Linf")}

@@ -8,7 +8,7 @@ __all__ = ['ABSTAIN', 'BLOCK', 'CORRECTIONS', 'check_level', 'lower_bound', 'upp
            'certified_pixels', 'Smoothed', 'attack_certified', 'read_shards', 'check_same', 'certify_rows',
            'smoothing_loss', 'train_smoothed']
 
-# %% ../nbs/api/16_smoothing.ipynb #5db13fc7
+# %% ../nbs/api/16_smoothing.ipynb #b894bd4b
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +22,14 @@ from scipy.special import betaincc, betaincinv, betaln, ndtr, ndtri
 from scipy.stats import binom
 from .attack import frozen
 from .checks import check_labels, check_number, described
-from .nets import fused, make_classifier
+from .nets import fused
 from .pairs import generator, to_float
 from .paths import digest, locked
 from .report import append_rows, read_rows
-from .robust import draw_images
+from .robust import draw_images, fit_classifier
 from .sets import check_latents
 from .strong import Ball, worst_case
-from .train import fit, load_weights, share
+from .train import share
 
 # %% ../nbs/api/16_smoothing.ipynb #3071024b
 def check_level(
@@ -298,7 +298,7 @@ def certified_pixels(
     np.put_along_axis(passed, order, np.logical_and.accumulate(ranked <= alpha / np.arange(flat.shape[1], 0, -1), 1), 1)
     return passed.reshape(p.shape)
 
-# %% ../nbs/api/16_smoothing.ipynb #ebda53cf
+# %% ../nbs/api/16_smoothing.ipynb #1c2c433d
 class Smoothed(nn.Module):
     "d (B, K) in the unit ball -> log of the mean probabilities at u = reach * d, over draws of noise that stay the same; for `strong.worst_case`."
     def __init__(self,
@@ -317,8 +317,7 @@ class Smoothed(nn.Module):
 
     def forward(self, d, i=slice(None)):
         u = (self.reach[i, None] * d)[:, None] + self.noise
-        x, mu, scale = (t[i].repeat_interleave(self.draws, 0) for t in (self.x, self.mu, self.scale))
-        log_p = self.classifier(self.pset.perturb(x, u.flatten(0, 1), (mu, scale))).log_softmax(1)
+        log_p = self.classifier(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i]))).log_softmax(1)
         return log_p.unflatten(0, (-1, self.draws)).logsumexp(1) - math.log(self.draws)
 
 
@@ -393,7 +392,7 @@ def certify_rows(
     process.wait_for_everyone()
     return read_shards(folder)
 
-# %% ../nbs/api/16_smoothing.ipynb #b904f582
+# %% ../nbs/api/16_smoothing.ipynb #a4daf29c
 def smoothing_loss(
     views, # Views of the training images
     pset,  # PerturbationSet
@@ -423,10 +422,5 @@ def train_smoothed(
     **kw,       # device, progress, ... of `fit`
 ):
     "Train (or load) the base classifier of a smoothed one: returns it in eval mode, and its log."
-    settings = dict(method="cvae_smoothing", data=views.digest, index=digest(views.index.cpu().numpy()), net=net, sigma=sigma, set=digest(*pset.state_dict().values()))
-    if start is not None: settings |= dict(start=digest(*start.values()))
-    def build():
-        model = make_classifier(**net)
-        if start is not None: load_weights(model, start, "start")
-        return model
-    return fit("classifier-cvae_smoothing", build, smoothing_loss(views, pset, sigma), views.index, schedule, settings, seed, **kw)
+    decides = dict(sigma=sigma, set=digest(*pset.state_dict().values()))
+    return fit_classifier("cvae_smoothing", smoothing_loss(views, pset, sigma), views, schedule, net, start, decides, seed, **kw)
