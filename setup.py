@@ -19,8 +19,8 @@ setup(
     license="Apache-2.0",
     python_requires=f">={cfg['min_python']}",
     packages=[cfg["lib_path"]],
-    package_data={cfg["lib_path"]: ["weights/*.safetensors", "weights/*.json", "paper.csv"]},
+    package_data={cfg["lib_path"]: ["weights/*.safetensors", "weights/*.json", "rendered/*.zip", "paper.csv"]},
     install_requires=cfg["requirements"].split(),
-    extras_require={"dev": cfg["dev_requirements"].split()},
+    extras_require={key.removesuffix("_requirements"): cfg[key].split() for key in cfg if key.endswith("_requirements")},
     entry_points={"console_scripts": cfg["console_scripts"].split()},
 )

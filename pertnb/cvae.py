@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['CVAES', 'ERRORS', 'kl', 'ResidualEncoder', 'ResidualDecoder', 'CVAE', 'cifar10_residual', 'mnist_fc', 'mnist_conv',
-           'mnist_stn', 'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo', 'piecewise']
+           'mnist_stn', 'mi_unet', 'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo', 'piecewise']
 
-# %% ../nbs/api/05_cvae.ipynb #d81d31b8
+# %% ../nbs/api/05_cvae.ipynb #e15fa710
 import math
 import torch
 import torch.nn as nn
@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from .checks import check_number
 from .mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder, STNDecoder, STNEncoder
 from .nets import PreactBlock, fold, scaled_tanh
+from .unet import UNetDecoder, UNetEncoder
 
 # %% ../nbs/api/05_cvae.ipynb #112087d8
 def kl(
@@ -125,8 +126,19 @@ def mnist_stn(latent=128, width=16, features=16, transformers=5, channels=1, siz
     return CVAE(STNEncoder(channels, size, latent, width, features), STNEncoder(2 * channels, size, latent, width, features),
                 STNDecoder(channels, size, latent, width, transformers), latent, config)
 
-# %% ../nbs/api/05_cvae.ipynb #cb2eebca
-CVAES = {"cifar10_residual": cifar10_residual, "mnist_fc": mnist_fc, "mnist_conv": mnist_conv, "mnist_stn": mnist_stn}
+# %% ../nbs/api/05_cvae.ipynb #794de88a
+def mi_unet(latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, channels=3):
+    "The U-Net CVAE of app. 'Multi-illumination'; defaults are the paper's."
+    config = dict(locals(), name="mi_unet", latents=list(latents), widths=list(widths), pool=list(pool))
+    for name, values in (("latents", latents), ("widths", widths), ("features", [features]), ("pool", pool), ("channels", [channels])):
+        for v in values: check_number(name, v, 8 if name == "widths" else 1, whole=True) # narrower than 8, torch's channels-last kernels write out of bounds
+    if len(latents) != len(widths) or len(widths) < 3: raise ValueError(f"mi_unet needs a latent dimension for each of at least 3 widths, got {len(latents)} for {len(widths)}")
+    if len(pool) != 2: raise ValueError(f"pool must be (height, width), got {tuple(pool)}")
+    encoder = lambda c: UNetEncoder(c, widths, latents, features, pool)
+    return CVAE(encoder(channels), encoder(2 * channels), UNetDecoder(channels, widths, latents, pool, skip), sum(latents), config)
+
+# %% ../nbs/api/05_cvae.ipynb #f4ddf134
+CVAES = {"cifar10_residual": cifar10_residual, "mnist_fc": mnist_fc, "mnist_conv": mnist_conv, "mnist_stn": mnist_stn, "mi_unet": mi_unet}
 
 
 def make_cvae(

@@ -46,7 +46,7 @@ class PreactBlock(nn.Module):
         x = x if self.same else self.carry(h)
         return x + self.conv2(F.relu(self.norm2(self.conv1(h))))
 
-# %% ../nbs/api/04_nets.ipynb #e962c2a3
+# %% ../nbs/api/04_nets.ipynb #02b71402
 class FusedBlock(nn.Module):
     "A PreactBlock for inference alone."
     def __init__(self, block):
@@ -63,11 +63,13 @@ class FusedBlock(nn.Module):
 def fused(
     net, # nn.Module, in either mode; it stays as it is
 ):
-    "A copy in evaluation mode, without gradients, its PreactBlocks fused: the same function but for rounding."
+    "A copy in evaluation mode, without gradients, its PreactBlocks fused, and batch norm within the convolution before it: the same function but for rounding."
     net = deepcopy(net).eval().requires_grad_(False)
     for parent in list(net.modules()):
         for name, block in list(parent.named_children()):
             if isinstance(block, PreactBlock): setattr(parent, name, FusedBlock(block))
+        for k in range(len(parent) - 1) if isinstance(parent, nn.Sequential) else ():
+            if isinstance(parent[k], nn.Conv2d) and isinstance(parent[k + 1], nn.BatchNorm2d): parent[k], parent[k + 1] = fuse_conv_bn_eval(parent[k], parent[k + 1]), nn.Identity()
     return net
 
 # %% ../nbs/api/04_nets.ipynb #23188366

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'MNIST_PAPER', 'MNIST_SMOKE', 'PAPER_CVAE', 'NET', 'METHODS', 'FROM_NOTHING',
-           'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe', 'presets_table', 'MnistSettings',
-           'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'Classifying', 'RobustSettings',
-           'CertifiedSettings', 'BenchmarkSettings', 'TheorySettings', 'SummarySettings']
+           'PAPER_MI', 'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe', 'presets_table',
+           'MnistSettings', 'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'Classifying',
+           'RobustSettings', 'CertifiedSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
+           'CertifiedMapSettings', 'BenchmarkSettings', 'TheorySettings', 'SummarySettings']
 
 # %% ../nbs/api/01_presets.ipynb #35d2cd32
 import os
@@ -343,6 +344,134 @@ class CertifiedSettings(Classifying):
 
 
 presets_table("cifar10c_certified")
+
+# %% ../nbs/api/01_presets.ipynb #02250352
+PAPER_MI = dict(pairs=0, mip=5, latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, batch_size=64, lr=1e-3, clip=0.)
+
+
+@experiment("mi_cvae",
+            smoke=dict(data="mi_packaged", mip=7, finetune=((6, 1., .25, 1.),), n_train=4, n_test=2, n_pairs=4, n_real=2, latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), pool=(15, 23), features=2,
+                       pairs=8, batch_size=4, pgd_steps=2, n_samples=2, n_show=2),
+            quick={},
+            small=dict(pairs=100_000, n_pairs=300, n_show=6),
+            fast=dict(PAPER_MI, epochs=300., n_pairs=750, n_show=6),
+            paper=dict(PAPER_MI, finetune=((4, 100., .25, 1.), (3, 25., .025, 10.)), epochs=1000., n_pairs=10_000, n_show=6))
+class LightingSettings:
+    "What 07_mi_cvae can be told."
+    preset: str = "quick"   # where these settings come from
+    data: str = "auto"      # "auto", "mi", "mi_rendered" or "mi_packaged"
+    seed: int = 0           # of all draws
+    mip: int = 6            # of the first stage; 6: 62 x 93 pixels, 5: 125 x 187
+    finetune: tuple = ()    # further stages: (mip, epochs, share of lr, beta) each
+    n_train: int = 1000     # training scenes, at most
+    n_test: int = 30        # test scenes, at most
+    n_pairs: int = 40       # test pairs that are judged, at most; each scene has 25
+    n_real: int = 25        # pairs of the official data set's test scenes, where other scenes trained
+    latents: tuple = (32, 32, 16, 16, 16) # dimensions of z at each level
+    widths: tuple = (16, 24, 32, 48, 48)  # channels of each level
+    features: int = 8       # channels before the fully connected layers
+    pool: tuple = (31, 46)  # fixed size of the first level's maps
+    skip: bool = True       # the decoder changes x
+    pairs: int = 4800       # pairs that the first stage sees; 0: `epochs` decides
+    epochs: float = 0.      # passes over the training scenes, one pair of each a pass
+    batch_size: int = 16
+    lr: float = 2e-3        # peak; the rate starts at a tenth of it
+    peak: float = 0.4       # share of the run at which rate and beta are highest
+    beta: float = 1.        # final weight of the KL divergence
+    weight_decay: float = 5e-7
+    clip: float = 1000.     # largest gradient norm; 0: unbounded
+    pgd_steps: int = 50     # of the approximation errors
+    n_samples: int = 5      # for the expected approximation error
+    n_show: int = 4         # scenes in figures
+
+    def net(self):
+        "Arguments of cvae.make_cvae."
+        whole = lambda values: tuple(map(int, values)) # `-p widths 16,24,32` gives text
+        return dict(name="mi_unet", latents=whole(self.latents), widths=whole(self.widths), features=self.features, pool=whole(self.pool), skip=self.skip)
+
+    def stages(self, n=1000):
+        "The trainings one after another, with n training scenes: dicts of mip, epochs, lr and beta."
+        first = dict(mip=self.mip, epochs=self.pairs / n if self.pairs else self.epochs, lr=self.lr, beta=self.beta)
+        return [first, *(dict(mip=int(k), epochs=float(e), lr=self.lr * share, beta=float(b)) for k, e, share, b in self.finetune)]
+
+
+presets_table("mi_cvae")
+
+# %% ../nbs/api/01_presets.ipynb #83897b97
+class Segmenting:
+    "What settings of 08 and 09 say of their networks."
+    def channels(self):
+        "Widths as numbers; `-p widths 16,24,32` gives text."
+        return tuple(map(int, self.widths))
+
+    def shared(self):
+        "Settings of the perturbation set, which notebook 07 trains with the same preset."
+        return resolve("mi_cvae", dict(preset=self.preset, data=self.data, seed=self.seed))
+
+    def training(self, n, warm):
+        "Arguments of train.Schedule for n scenes, with or without a warm start."
+        return dict(epochs=(self.images if warm else self.images_first) / n, batch_size=self.batch_size, optimizer="adam", lr=self.lr_warm if warm else self.lr, weight_decay=self.weight_decay, first=0.1)
+
+
+@experiment("mi_robust",
+            smoke=dict(data="mi_packaged", n_images=4, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, train_steps=1, pgd_steps=2, n_show=2),
+            quick={},
+            small=dict(n_images=300, images_first=40_000, images=10_000, n_show=6),
+            fast=dict(n_images=750, widths=(64, 128, 256, 512, 512), images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6),
+            paper=dict(n_images=10_000, widths=(64, 128, 256, 512, 512), images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6))
+class SegmentSettings(Segmenting):
+    "What 08_mi_robust can be told."
+    preset: str = "quick"   # where these settings come from
+    data: str = "auto"      # "auto", "mi", "mi_rendered" or "mi_packaged"
+    seed: int = 0           # of all draws
+    n_images: int = 30      # test images that are judged, at most
+    methods: tuple = ("fixed", "mi", "cvae_augmentation", "cvae_adversarial")
+    widths: tuple = (16, 24, 32, 48, 48)  # channels of each level
+    images_first: int = 4000 # training images that the first two methods see (the paper gives no number)
+    images: int = 800       # ... that the other two see
+    warm_start: bool = True # they start from the network that was trained on random lights
+    batch_size: int = 16
+    lr: float = 3e-3        # peak; the rate starts at a tenth of it
+    lr_warm: float = 1e-3   # ... with a warm start
+    weight_decay: float = 5e-7
+    mix: str = "max"        # loss of adversarial training: "max" of clean and adversarial, or "adversarial"
+    train_steps: int = 3    # of PGD in training
+    train_step_size: float = 0.4 # ... of this share of the radius each; in the paper 7 steps of 0.2
+    pgd_steps: int = 20     # of PGD in evaluation, at each radius
+    n_show: int = 4         # scenes in figures
+
+
+presets_table("mi_robust")
+
+# %% ../nbs/api/01_presets.ipynb #9298a2a4
+@experiment("mi_certified",
+            smoke=dict(data="mi_packaged", n_images=2, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, n0=5, n=30, sample_batch=5, n_show=2),
+            quick={},
+            small=dict(n_images=100, images_first=40_000, images=20_000, n_show=6),
+            fast=dict(n_images=200, widths=(64, 128, 256, 512, 512), images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6),
+            paper=dict(n_images=750, widths=(64, 128, 256, 512, 512), images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6))
+class CertifiedMapSettings(Segmenting):
+    "What 09_mi_certified can be told."
+    preset: str = "quick"   # where these settings come from
+    data: str = "auto"      # "auto", "mi", "mi_rendered" or "mi_packaged"
+    seed: int = 0           # of all draws
+    n_images: int = 16      # test images that are certified, at most
+    widths: tuple = (16, 24, 32, 48, 48)  # channels of each level
+    images_first: int = 4000 # training images that the network on random lights sees
+    images: int = 1600      # ... that the one with noise sees
+    warm_start: bool = True # it starts from the former
+    batch_size: int = 16
+    lr: float = 3e-3        # peak; the rate starts at a tenth of it
+    lr_warm: float = 1e-3   # ... with a warm start
+    weight_decay: float = 5e-7
+    alpha: float = 0.001    # allowed probability of a wrong certificate
+    n0: int = 100           # draws that choose the class of each pixel
+    n: int = 1000           # draws that bound its probability (paper)
+    sample_batch: int = 16  # images decoded and classified at a time
+    n_show: int = 4         # scenes in figures
+
+
+presets_table("mi_certified")
 
 # %% ../nbs/api/01_presets.ipynb #9f96a78c
 @experiment("benchmarks",

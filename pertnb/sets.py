@@ -162,16 +162,16 @@ def sample(
     g, u = at(pset, x), sample_ball(len(x) * n, pset.latent, pset.eps if eps is None else eps, generator).to(x)
     return torch.stack([g(v) for v in u.view(len(x), n, -1).unbind(1)], 1)
 
-# %% ../nbs/api/07_sets.ipynb #88bc8728
+# %% ../nbs/api/07_sets.ipynb #5e69177c
 def latent_norms(
     cvae,     # CVAE or PerturbationSet, in eval mode
     x,        # uint8 (N, C, H, W)
     x_tilde,  # uint8 (N, C, H, W)
-    batch_size=500,
+    batch_size=None, # default: as many as have the pixels of 500 images of 32 x 32
 ):
     "‖(mu(x, x_tilde) - mu(x)) / sigma(x)‖₂ of every pair, (N,), on the CPU."
     if x.shape != x_tilde.shape or not len(x): raise ValueError(f"pairs must be some, of one shape: x is {tuple(x.shape)}, x_tilde {tuple(x_tilde.shape)}")
-    model, out = getattr(cvae, "cvae", cvae), []
+    model, out, batch_size = getattr(cvae, "cvae", cvae), [], batch_size or max(1, 512_000 // x[0, 0].numel())
     device = next(model.parameters()).device
     for a, b in zip(x.split(batch_size), x_tilde.split(batch_size)):
         a, b = to_float(a.to(device)), to_float(b.to(device))

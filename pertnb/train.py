@@ -6,9 +6,10 @@
 __all__ = ['OPTIMIZERS', 'Schedule', 'source_version', 'code_version', 'run_folder', 'fast_bf16', 'chosen_device', 'best_device',
            'batch_indices', 'save_state', 'last_good', 'load_weights', 'read_tensors', 'load_state', 'Run', 'share',
            'SharedBatchNorm', 'share_batch_norm', 'train_step', 'check_losses', 'log_row', 'judge', 'loop', 'write_log',
-           'read_log', 'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth']
+           'read_log', 'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth',
+           'learn_lighting']
 
-# %% ../nbs/api/10_train.ipynb #d137b0e8
+# %% ../nbs/api/10_train.ipynb #83c4b341
 import inspect, json, math, os, time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -24,31 +25,32 @@ from safetensors.torch import load_file
 from torch import distributed
 from torch.distributed.nn.functional import all_reduce
 from tqdm import tqdm
-from . import affine, attack, cvae, mnist_nets, nets, pairs, sets
+from . import affine, attack, cvae, illumination, mnist_nets, nets, pairs, sets, unet
 from .checks import check_number
 from .cvae import elbo, piecewise
 from .pairs import check_pairing, draw_pairs, generator
 from .paths import atomic_write, digest, locked, runs_dir, write_tensors
 from .sets import PerturbationSet, select_radius
 
-# %% ../nbs/api/10_train.ipynb #6b8a71ac
+# %% ../nbs/api/10_train.ipynb #e59ef108
 @dataclass(frozen=True)
 class Schedule:
     "How long and how fast a run learns."
     epochs: float = 1.0          # passes over the images in use, one pair (or view) of each a pass
     batch_size: int = 128        # over all processes
     optimizer: str = "adam"      # "adam" or "sgd" (Nesterov, momentum 0.9)
-    lr: float = 1e-3             # peak of the rate, which rises from 0 and falls back to 0 linearly
+    lr: float = 1e-3             # peak of the rate, which rises from `first` and falls back to 0 linearly
     peak: float = 0.4            # share of the run at which the peak is reached (the paper's 400 of 1000 epochs)
     fall: tuple = ((1.0, 0.0),)  # after the peak: (share of the run, share of lr), linear between them
     weight_decay: float = 0.0
     clip: float = 0.0            # largest gradient norm; 0: unbounded
     compile: bool = False        # torch.compile: repays a long run on a GPU, not a short one on a CPU
+    first: float = 0.0           # share of lr at the start
 
     def __post_init__(self):
         if self.optimizer not in OPTIMIZERS: raise ValueError(f"unknown optimizer {self.optimizer!r}: known are {', '.join(OPTIMIZERS)}")
         check_number("epochs", self.epochs, above=True), check_number("batch_size", self.batch_size, 1, whole=True)
-        for name in ("lr", "weight_decay", "clip"): check_number(name, getattr(self, name))
+        for name in ("lr", "first", "weight_decay", "clip"): check_number(name, getattr(self, name))
         check_number("peak", self.peak, above=True)
         if self.peak >= 1: raise ValueError(f"peak must be a share of the run, below 1, got {self.peak!r}")
 
@@ -57,7 +59,7 @@ OPTIMIZERS = {
     "adam": lambda params, s: torch.optim.Adam(params, weight_decay=s.weight_decay, fused=True),
     "sgd": lambda params, s: torch.optim.SGD(params, lr=1e-3, momentum=0.9, nesterov=True, weight_decay=s.weight_decay, fused=True)}
 
-# %% ../nbs/api/10_train.ipynb #8fc86cb4
+# %% ../nbs/api/10_train.ipynb #3fd8620d
 def source_version(
     *modules, # that decide what is computed
 ):
@@ -68,7 +70,7 @@ def source_version(
 def code_version():
     "Digest of the source of the modules that decide what a training computes."
     from pertnb import train
-    return source_version(nets, mnist_nets, cvae, pairs, affine, sets, attack, train)
+    return source_version(nets, mnist_nets, unet, cvae, pairs, affine, illumination, sets, attack, train)
 
 
 def run_folder(
@@ -161,7 +163,7 @@ def load_state(path, module, optimizer):
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
     return int(header["step"])
 
-# %% ../nbs/api/10_train.ipynb #f2aca984
+# %% ../nbs/api/10_train.ipynb #5aec68ec
 @dataclass
 class Run:
     "A training: module, loss, images in use, schedule, seed, folder, device."
@@ -183,7 +185,7 @@ class Run:
     def rate(self, step):
         "Learning rate at a step; piece-wise linear in the share of the run."
         s = self.schedule
-        at, share = zip((0, 0), (s.peak, 1), *s.fall)
+        at, share = zip((0, s.first), (s.peak, 1), *s.fall)
         return piecewise((step + 1) / (self.steps + 1), [v * s.lr for v in share], at)
 
 # %% ../nbs/api/10_train.ipynb #b24e9c7e
@@ -411,7 +413,7 @@ def bound_loss(
         return total.mean(), {error: err.detach().mean() / x[0].numel(), "kl": div.detach().mean(), "beta": torch.tensor(b)}
     return loss
 
-# %% ../nbs/api/10_train.ipynb #bc6b00bd
+# %% ../nbs/api/10_train.ipynb #91aa1781
 def learn(
     name,     # of the run
     net,      # arguments of cvae.make_cvae
@@ -421,10 +423,17 @@ def learn(
     decides,  # dict: everything else that decides the outcome
     held_out, # x, x_tilde of validation pairs
     seed=0,
+    start=None, # a trained CVAE of the same architecture, to be fine-tuned
     **kw,     # device, progress, ... of `fit`
 ):
     "Train a CVAE and make it a PerturbationSet whose eps is the largest latent norm over validation pairs; also the log."
-    model, log = fit(name, lambda: cvae.make_cvae(**net), loss, index, schedule, decides | dict(net=net), seed, **kw)
+    weights = start and {k: v.cpu() for k, v in start.state_dict().items()}
+    def build():
+        module = cvae.make_cvae(**net)
+        if weights: module.load_state_dict(weights)
+        return module
+    if weights: decides = decides | dict(start=digest(*weights.values()))
+    model, log = fit(name, build, loss, index, schedule, decides | dict(net=net), seed, **kw)
     return PerturbationSet(model, **select_radius(model, *held_out)), log
 
 # %% ../nbs/api/10_train.ipynb #dc6e1185
@@ -461,3 +470,20 @@ def learn_truth(
     k = next(iter(train.fixed.values())).shape[1] if train.fixed else 0
     name = f"{train.truth}{k or ''}-{net['name']}-{error}"
     return learn(name, net, loss, train.index, schedule, decides, held_out, s.seed, **kw)
+
+# %% ../nbs/api/10_train.ipynb #aee69d39
+def learn_lighting(
+    settings,   # presets.resolve("mi_cvae", ...)
+    stage,      # one of settings.stages(): dict of mip, epochs, lr, beta
+    train,      # illumination.Scenes to train on, at the stage's mip
+    validation, # illumination.Scenes that choose the radius
+    start=None, # the CVAE of the stage before
+    **kw,       # device, progress, ... of `fit`
+):
+    "Train a U-Net CVAE on pairs of lights and make it a PerturbationSet; also the log."
+    s, epochs = settings, stage["epochs"]
+    schedule = Schedule(epochs, s.batch_size, "adam", stage["lr"], s.peak, weight_decay=s.weight_decay, clip=s.clip, first=0.1)
+    decides = dict(data=train.digest, index=digest(train.index.cpu().numpy()), beta=stage["beta"])
+    loss = bound_loss(lambda i, gen: illumination.draw_light_pairs(train, i, gen), (0, stage["beta"]), (0, s.peak * epochs))
+    held_out = illumination.all_light_pairs(validation, generator("validation", s.seed))[:2]
+    return learn(f"lighting-mip{train.mip}", s.net(), loss, train.index, schedule, decides, held_out, s.seed, start, **kw)
