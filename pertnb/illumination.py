@@ -298,7 +298,7 @@ def crop_labels(
     y = crop_flip(y[:, None] + 1, offsets, flip, pad)[:, 0].long() # what is padded is 0 then
     return torch.where(y == 0, IGNORE, y - 1)
 
-# %% ../nbs/api/19_illumination.ipynb #b12ab1ab
+# %% ../nbs/api/19_illumination.ipynb #5a59c183
 def draw_light_pairs(
     scenes,   # Scenes
     i,        # scenes of the batch (B,)
@@ -311,7 +311,7 @@ def draw_light_pairs(
     pad = padding(scenes.mip) if pad is None else pad
     if not pad: return to_float(pair[0]), to_float(pair[1]), y.long()
     crop = draw_crop_flip(len(i), pad, gen)
-    return *(to_float(crop_flip(x, *crop, pad)) for x in pair), crop_labels(y, *crop, pad)
+    return *map(to_float, crop_flip(pair, *crop, pad)), crop_labels(y, *crop, pad)
 
 # %% ../nbs/api/19_illumination.ipynb #c0672107
 def all_light_pairs(

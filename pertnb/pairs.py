@@ -5,16 +5,17 @@
 # %% auto #0
 __all__ = ['BLOCK', 'MADE_BY', 'MAPPED', 'HELD', 'READ', 'PAIRINGS', 'generator', 'split_images', 'Corrupted', 'extend',
            'write_at', 'write_ledger', 'let_go', 'open_corrupted', 'verify', 'check_corruptions', 'official_cifar10c',
-           'Views', 'load_views', 'check_pairing', 'draw_views', 'draw_crop_flip', 'crop_flip', 'to_float',
+           'Views', 'load_views', 'check_pairing', 'draw_views', 'draw_crop_flip', 'orders', 'crop_flip', 'to_float',
            'draw_pairs', 'evaluation_pairs']
 
-# %% ../nbs/api/06_pairs.ipynb #95fd9fd3
+# %% ../nbs/api/06_pairs.ipynb #06b5ba47
 import json
 import mmap
 import os
 import weakref
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 import numpy as np
 import torch
@@ -267,7 +268,7 @@ def draw_views(
     if pairing == "centered": return torch.zeros_like(b), b
     return low + (b - low + torch.randint(1, m + 1 - low, (n,), **kw)) % (m + 1 - low), b
 
-# %% ../nbs/api/06_pairs.ipynb #912a9812
+# %% ../nbs/api/06_pairs.ipynb #41a72495
 def draw_crop_flip(
     n,   # images
     pad, # pixels of padding
@@ -279,21 +280,30 @@ def draw_crop_flip(
     return torch.randint(0, 2 * pad + 1, (n, 2), **kw), torch.rand(n, **kw) < 0.5
 
 
+@lru_cache(8)
+def orders(
+    C, H, W, pad, # of images before they are padded
+    device,
+):
+    "Where a crop at offset (0, 0) finds its values in the padded image, as it is and mirrored: (2, H * W * C), channels last."
+    place = torch.arange(C * (H + 2 * pad) * (W + 2 * pad), device=device).view(C, H + 2 * pad, W + 2 * pad)[:, :H, :W]
+    return torch.stack([place, place.flip(2)]).permute(0, 2, 3, 1).reshape(2, -1)
+
+
 def crop_flip(
-    x,       # uint8 or float (B, C, H, W)
+    x,       # uint8 or float (B, C, H, W); or several such of one shape, which get the same crops
     offsets, # (B, 2): rows, columns
     flip,    # (B,)
     pad,     # zeros padded on each side
 ):
-    "Zero-pad, crop back to H x W at the offsets, mirror where `flip`; the same draws give the same crop of another image."
-    n, C, H, W = x.shape
-    cols = torch.arange(W, device=x.device).expand(n, W)
-    cols = torch.where(flip[:, None], W - 1 - cols, cols) + offsets[:, 1:]
-    rows = torch.arange(H, device=x.device) + offsets[:, :1]
-    place = rows[:, :, None] * (W + 2 * pad) + cols[:, None, :] # in the padded image, row after row
-    return F.pad(x, (pad,) * 4).flatten(2).gather(2, place.view(n, 1, -1).expand(n, C, -1)).view(x.shape)
+    "Zero-pad, crop back to H x W at the offsets, mirror where `flip`: channels-last, or a list of such; the same draws give the same crop of another image."
+    several = x if isinstance(x, (tuple, list)) else (x,)
+    n, C, H, W = several[0].shape
+    place = orders(C, H, W, pad, flip.device).index_select(0, flip.long()).add_(offsets[:, :1] * (W + 2 * pad) + offsets[:, 1:])
+    out = [F.pad(v, (pad,) * 4).flatten(1).gather(1, place).view(n, H, W, C).permute(0, 3, 1, 2) for v in several]
+    return out if several is x else out[0]
 
-# %% ../nbs/api/06_pairs.ipynb #d3fcb727
+# %% ../nbs/api/06_pairs.ipynb #e27c376f
 def to_float(
     x, # uint8 (B, C, H, W), or float in [0, 1]
 ):
@@ -314,8 +324,7 @@ def draw_pairs(
     a, b = draw_views(len(i), len(views.names), pairing, gen)
     pair = views.gather(i, a), views.gather(i, b)
     if pad:
-        crop = draw_crop_flip(len(i), pad, gen)
-        pair = [crop_flip(x, *crop, pad) for x in pair]
+        pair = crop_flip(pair, *draw_crop_flip(len(i), pad, gen), pad)
     return to_float(pair[0]), to_float(pair[1])
 
 # %% ../nbs/api/06_pairs.ipynb #fe94b6b7

@@ -345,7 +345,7 @@ class CertifiedSettings(Classifying):
 
 presets_table("cifar10c_certified")
 
-# %% ../nbs/api/01_presets.ipynb #02250352
+# %% ../nbs/api/01_presets.ipynb #964442ba
 PAPER_MI = dict(pairs=0, mip=5, latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, batch_size=64, lr=1e-3, clip=0.)
 
 
@@ -353,7 +353,7 @@ PAPER_MI = dict(pairs=0, mip=5, latents=(128, 64, 32, 16, 16), widths=(64, 128, 
             smoke=dict(data="mi_packaged", mip=7, finetune=((6, 1., .25, 1.),), n_train=4, n_test=2, n_pairs=4, n_real=2, latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), pool=(15, 23), features=2,
                        pairs=8, batch_size=4, pgd_steps=2, n_samples=2, n_show=2),
             quick={},
-            small=dict(pairs=100_000, n_pairs=300, n_show=6),
+            small=dict(pairs=30_000, n_pairs=150, n_show=6),
             fast=dict(PAPER_MI, epochs=300., n_pairs=750, n_show=6),
             paper=dict(PAPER_MI, finetune=((4, 100., .25, 1.), (3, 25., .025, 10.)), epochs=1000., n_pairs=10_000, n_show=6))
 class LightingSettings:
@@ -397,7 +397,7 @@ class LightingSettings:
 
 presets_table("mi_cvae")
 
-# %% ../nbs/api/01_presets.ipynb #83897b97
+# %% ../nbs/api/01_presets.ipynb #80f374ce
 class Segmenting:
     "What settings of 08 and 09 say of their networks."
     def channels(self):
@@ -416,7 +416,7 @@ class Segmenting:
 @experiment("mi_robust",
             smoke=dict(data="mi_packaged", n_images=4, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, train_steps=1, pgd_steps=2, n_show=2),
             quick={},
-            small=dict(n_images=300, images_first=40_000, images=10_000, n_show=6),
+            small=dict(n_images=150, images_first=16_000, images=6000, n_show=6),
             fast=dict(n_images=750, widths=(64, 128, 256, 512, 512), images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6),
             paper=dict(n_images=10_000, widths=(64, 128, 256, 512, 512), images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6))
 class SegmentSettings(Segmenting):
@@ -443,11 +443,11 @@ class SegmentSettings(Segmenting):
 
 presets_table("mi_robust")
 
-# %% ../nbs/api/01_presets.ipynb #9298a2a4
+# %% ../nbs/api/01_presets.ipynb #560d273d
 @experiment("mi_certified",
             smoke=dict(data="mi_packaged", n_images=2, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, n0=5, n=30, sample_batch=5, n_show=2),
             quick={},
-            small=dict(n_images=100, images_first=40_000, images=20_000, n_show=6),
+            small=dict(n_images=60, images_first=16_000, images=8000, n_show=6),
             fast=dict(n_images=200, widths=(64, 128, 256, 512, 512), images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6),
             paper=dict(n_images=750, widths=(64, 128, 256, 512, 512), images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6))
 class CertifiedMapSettings(Segmenting):
