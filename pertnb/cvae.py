@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['CVAES', 'ERRORS', 'kl', 'ResidualEncoder', 'ResidualDecoder', 'CVAE', 'cifar10_residual', 'mnist_fc', 'mnist_conv',
-           'mnist_stn', 'mi_unet', 'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo', 'piecewise']
+           'mnist_stn', 'mi_unet', 'released', 'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo',
+           'piecewise']
 
-# %% ../nbs/api/05_cvae.ipynb #e15fa710
+# %% ../nbs/api/05_cvae.ipynb #8408d49e
 import math
 import torch
 import torch.nn as nn
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 from .checks import check_number
 from .mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder, STNDecoder, STNEncoder
 from .nets import PreactBlock, fold, scaled_tanh
+from .released_nets import PARTS, SHAPES
 from .unet import UNetDecoder, UNetEncoder
 
 # %% ../nbs/api/05_cvae.ipynb #112087d8
@@ -137,8 +139,18 @@ def mi_unet(latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), feat
     encoder = lambda c: UNetEncoder(c, widths, latents, features, pool)
     return CVAE(encoder(channels), encoder(2 * channels), UNetDecoder(channels, widths, latents, pool, skip), sum(latents), config)
 
-# %% ../nbs/api/05_cvae.ipynb #f4ddf134
-CVAES = {"cifar10_residual": cifar10_residual, "mnist_fc": mnist_fc, "mnist_conv": mnist_conv, "mnist_stn": mnist_stn, "mi_unet": mi_unet}
+# %% ../nbs/api/05_cvae.ipynb #d18da795
+def released(net, latent=None, latents=None, widths=None, hidden=None, width=None, mid=None, blocks=None, transformers=None, features=None, pool=None, size=None, channels=None):
+    "A CVAE of the released code, one of released_nets.PARTS; None: its default. `channels` follows from the network."
+    given = {k: v for k, v in locals().items() if v is not None and k not in ("net", "channels")}
+    if net not in PARTS: raise ValueError(f"unknown released network {net!r}: known are {', '.join(PARTS)}")
+    if net in SHAPES: given["size"] = list(given.get("size", SHAPES[net][1:]))
+    try: parts = PARTS[net](**given)
+    except TypeError as error: raise ValueError(f"released: {error}") from None
+    return CVAE(*parts, dict(given, name="released", net=net, **(dict(channels=SHAPES[net][0]) if net in SHAPES else {})))
+
+# %% ../nbs/api/05_cvae.ipynb #f867219e
+CVAES = {"cifar10_residual": cifar10_residual, "mnist_fc": mnist_fc, "mnist_conv": mnist_conv, "mnist_stn": mnist_stn, "mi_unet": mi_unet, "released": released}
 
 
 def make_cvae(

@@ -7,7 +7,8 @@ __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'MNIST_PAPER', 'MNIST_SMOKE', 'PAPER_
            'PAPER_MI', 'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe', 'presets_table',
            'MnistSettings', 'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'Classifying',
            'RobustSettings', 'CertifiedSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
-           'CertifiedMapSettings', 'BenchmarkSettings', 'TheorySettings', 'SummarySettings']
+           'CertifiedMapSettings', 'BenchmarkSettings', 'TheorySettings', 'SummarySettings', 'ReleasedSettings',
+           'ExplorerSettings', 'MachinesSettings']
 
 # %% ../nbs/api/01_presets.ipynb #35d2cd32
 import os
@@ -298,7 +299,7 @@ class RobustSettings(Classifying):
 
 presets_table("cifar10c_robust")
 
-# %% ../nbs/api/01_presets.ipynb #013ad72e
+# %% ../nbs/api/01_presets.ipynb #367fc9ff
 @experiment("cifar10c_certified",
             smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                        restarts=1, attack_steps=2, judge=50),
@@ -336,7 +337,7 @@ class CertifiedSettings(Classifying):
     n0: int = 100            # draws that choose the class to be certified
     n: int = 700             # draws that certify it; the paper's 10,000
     n_fixed: int = 10_000    # draws that the sequential test is compared with ...
-    n_most: int = 20_000     # ... and draws after which that gives up
+    n_most: int = 10_000     # ... and draws after which that gives up
     restarts: int = 5        # of each attack inside the certified radius
     attack_steps: int = 5    # of each restart
     judge: int = 1000        # draws that judge the attacked point
@@ -518,3 +519,67 @@ class TheorySettings:
 class SummarySettings:
     "What 10_summary can be told."
     preset: str = "quick"  # whose folder the summary goes into
+
+# %% ../nbs/api/01_presets.ipynb #85324b83
+@experiment("released_code",
+            smoke=dict(data="photos", mnist_data="digits", n_train=60, n_test=2, n_attacked=6, seeds=2, epochs_standard=1., epochs=1., batch_size=20, width=8, train_steps=1,
+                       cvae_epochs=1., mnist_train=150, mnist_test=6, mnist_epochs=1., pgd_steps=2, attack_steps=2, n_smoothed=2, n0=10, n=40),
+            quick={},
+            small=dict(n_train=10_000, n_test=100, n_attacked=500, epochs_standard=10., epochs=2., cvae_epochs=8., mnist_train=60_000, mnist_test=500, mnist_epochs=5., n_smoothed=200, n=1000),
+            fast=dict(n_train=50_000, n_test=500, n_attacked=2000, seeds=5, classifier="resnet-18", patch=1, batch_size=128, epochs_standard=15., epochs=5., cvae_epochs=16.,
+                      mnist_train=60_000, mnist_test=2000, mnist_epochs=20., attack_steps=50, n_smoothed=500, n=10_000),
+            paper=dict(n_train=50_000, n_test=1000, n_attacked=2000, seeds=5, classifier="wrn-28-10", patch=1, batch_size=128, epochs_standard=100., epochs=100., warm_start=False,
+                       train_steps=7, train_step_size=.2, cvae_epochs=16., mnist_train=60_000, mnist_test=2000, mnist_epochs=20., attack_steps=50, n_smoothed=500, n=10_000))
+class ReleasedSettings(Classifying):
+    "What 11_released_code can be told."
+    preset: str = "quick"    # where these settings come from
+    data: str = "auto"       # "auto", "cifar10" or "photos"
+    mnist_data: str = "auto" # "auto", "mnist" or "digits"
+    seed: int = 0            # of all draws
+    seeds: int = 3           # trainings of each kind
+    n_train: int = 2000      # training images, validation images among them
+    n_test: int = 12         # test images, each with every corruption
+    n_attacked: int = 80    # test images under attack
+    pgd_steps: int = 50      # of the approximation errors
+    n_samples: int = 5       # for the expected approximation error
+    attack_steps: int = 20   # of PGD on classifiers, each of eps / 20
+    classifier: str = "resnet-8" # see pertnb.nets.make_classifier
+    width: int = 16          # channels of its first stage
+    patch: int = 2           # pixels a side that it folds into channels
+    epochs_standard: float = 4. # passes of the standard classifier
+    epochs: float = 0.5      # passes of each adversarial training
+    warm_start: bool = True  # adversarial trainings start from the standard classifier
+    batch_size: int = 64
+    optimizer: str = "sgd"   # of classifiers; row 9 sets "adam" against it
+    lr: float = 0.1          # its peak
+    lr_warm: float = 0.05    # ... with a warm start
+    lr_adam: float = 0.2     # Adam's, as in the paper
+    weight_decay: float = 5e-4
+    train_steps: int = 3     # of PGD in training
+    train_step_size: float = 0.25 # ... of this share of the radius each
+    cvae_epochs: float = 4.  # passes of each CVAE of corruptions
+    mnist_train: int = 5000  # training images of each CVAE of l-infinity noise
+    mnist_test: int = 100    # test images of the same
+    mnist_epochs: float = 2.
+    n_smoothed: int = 40     # test images of the smoothed classifier
+    n0: int = 100            # draws that choose its class
+    n: int = 500             # draws that bound its probability
+
+# %% ../nbs/api/01_presets.ipynb #56500e3b
+@experiment("explorer", smoke=dict(data="photos", n_test=20), quick={}, small={}, fast={}, paper={})
+class ExplorerSettings:
+    "What 14_explorer can be told."
+    preset: str = "quick"  # where these settings come from
+    data: str = "auto"     # "auto", "cifar10" or "photos"
+    seed: int = 0          # of all draws
+    methods: tuple = ("standard", "cvae_augmentation") # classifiers, as notebook 05 trains them
+    n_test: int = 24       # test images to choose from
+    show: int | None = None # the image of the static picture; None: the first that the first classifier gets right
+
+
+@experiment("machines", smoke=dict(estimated=()), quick={}, small={}, fast={}, paper={})
+class MachinesSettings:
+    "What 15_machines can be told."
+    preset: str = "quick"  # where these settings come from, and whose folder the table goes into
+    estimated: tuple = ("small", "fast", "paper") # presets whose cost is estimated from some steps
+    rate: float = 100.     # assumed of a GPU, in 10^12 floating-point operations a second

@@ -6,7 +6,7 @@
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_latents', 'PerturbationSet', 'at',
            'sample', 'latent_norms', 'select_radius', 'save_set', 'load_set', 'packaged_set']
 
-# %% ../nbs/api/07_sets.ipynb #663fd3d6
+# %% ../nbs/api/07_sets.ipynb #e0e82f51
 import json, warnings
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +20,7 @@ from .checks import check_number, described
 from .cvae import make_cvae
 from .pairs import to_float
 from .paths import write_tensors
+from .released import is_checkpoint, load_cvae
 
 # %% ../nbs/api/07_sets.ipynb #495c9b0f
 def project(
@@ -83,7 +84,7 @@ def check_latents(
     if not torch.is_tensor(u) or tuple(u.shape) != (n, k) or not u.is_floating_point():
         raise ValueError(f"u must be ({n}, {k}), one float latent an image, got {described(u)}")
 
-# %% ../nbs/api/07_sets.ipynb #06a9f1d3
+# %% ../nbs/api/07_sets.ipynb #851cb6d3
 class PerturbationSet(nn.Module):
     "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B."
     def __init__(self,
@@ -137,7 +138,7 @@ class PerturbationSet(nn.Module):
     def save(self, path, half=False): save_set(self, path, half)
 
     @staticmethod
-    def load(path): return load_set(path)
+    def load(path, eps=None): return load_set(path, eps)
 
 # %% ../nbs/api/07_sets.ipynb #5494fc3a
 def at(
@@ -191,7 +192,7 @@ def select_radius(
     quantiles = torch.quantile(norms, torch.tensor([.25, .5, .75], dtype=torch.float64))
     return dict(eps=float(norms.max()), percentiles=quantiles.tolist())
 
-# %% ../nbs/api/07_sets.ipynb #df9b5d0e
+# %% ../nbs/api/07_sets.ipynb #f90ca3a3
 def save_set(
     pset,       # PerturbationSet
     path,       # of the .safetensors file
@@ -205,10 +206,15 @@ def save_set(
 
 
 def load_set(
-    path, # of a file that save_set wrote
+    path, # of a file that save_set wrote, or of a checkpoint of the released code
+    eps=None, # radius, for the latter, which holds none
 ):
     "The PerturbationSet in a file, on the CPU; errors name the file and what is wrong with it."
     if not Path(path).is_file(): raise FileNotFoundError(f"there is no perturbation set at {path}")
+    if is_checkpoint(path):
+        if eps is None: raise ValueError(f"{path} is a checkpoint of the released code, which holds no radius: give eps=, e.g. 28 for its CIFAR-10 set of centred pairs")
+        return PerturbationSet(load_cvae(path).to(memory_format=torch.channels_last), eps, info=dict(source=f"released checkpoint {Path(path).name}"))
+    if eps is not None: raise ValueError(f"{path} holds its own radius: eps is for checkpoints of the released code")
     try:
         with safe_open(path, "pt") as f: about = json.loads((f.metadata() or {}).get("pertnb", "null"))
         tensors = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
