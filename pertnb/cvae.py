@@ -7,14 +7,14 @@ __all__ = ['CVAES', 'ERRORS', 'kl', 'ResidualEncoder', 'ResidualDecoder', 'CVAE'
            'mnist_stn', 'mi_unet', 'released', 'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo',
            'piecewise']
 
-# %% ../nbs/api/05_cvae.ipynb #8408d49e
+# %% ../nbs/api/05_cvae.ipynb #0a59d84c
 import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from .checks import check_number
 from .mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder, STNDecoder, STNEncoder
-from .nets import PreactBlock, fold, scaled_tanh
+from .nets import PreactBlock, fold, scaled_tanh, unfold
 from .released_nets import PARTS, SHAPES
 from .unet import UNetDecoder, UNetEncoder
 
@@ -28,7 +28,7 @@ def kl(
     "KL(q || p) in nats for each example, (B,); paper app. B."
     return 0.5 * (logvar_p - logvar_q - 1 + (logvar_q - logvar_p).exp() + (mu_q - mu_p)**2 * (-logvar_p).exp()).sum(1)
 
-# %% ../nbs/api/05_cvae.ipynb #49afc75e
+# %% ../nbs/api/05_cvae.ipynb #61a8a439
 class ResidualEncoder(nn.Module):
     "Images (B, c_in, H, W) -> mean and log-variance, (B, latent) each; table cifar10encoder."
     def __init__(self, c_in, size, latent, width, bottleneck, blocks, features, patch):
@@ -37,20 +37,20 @@ class ResidualEncoder(nn.Module):
         self.body = nn.Sequential(nn.Conv2d(c_in * patch**2, width, 3, padding=1),
                                   *[PreactBlock(width, bottleneck, width) for _ in range(blocks)],
                                   nn.Conv2d(width, features, 3, padding=1))
-        n = features * (size[0] // patch) * (size[1] // patch)
+        n = features * -(-size[0] // patch) * -(-size[1] // patch)
         self.mu, self.logvar = nn.Linear(n, latent), nn.Linear(n, latent)
 
     def forward(self, x):
         h = self.body(fold(x, self.patch)).flatten(1)
         return self.mu(h), scaled_tanh(self.logvar(h))
 
-# %% ../nbs/api/05_cvae.ipynb #e75c9083
+# %% ../nbs/api/05_cvae.ipynb #68611434
 class ResidualDecoder(nn.Module):
     "Condition x (B, C, H, W) and z (B, latent) -> mean of x_tilde (B, C, H, W); table cifar10decoder."
     def __init__(self, channels, size, latent, width, bottleneck, blocks, maps, patch, skip):
         super().__init__()
         self.patch, self.skip = patch, skip
-        self.shape = maps, size[0] // patch, size[1] // patch
+        self.shape = maps, -(-size[0] // patch), -(-size[1] // patch)
         self.fc = nn.Linear(latent, math.prod(self.shape))
         self.body = nn.Sequential(nn.Conv2d(channels * patch**2 + maps, width, 3, padding=1),
                                   *[PreactBlock(width, bottleneck, width) for _ in range(blocks)],
@@ -59,7 +59,7 @@ class ResidualDecoder(nn.Module):
     def forward(self, x, z):
         h = torch.cat([self.fc(z).unflatten(1, self.shape), fold(x, self.patch)], 1)
         fmt = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
-        h = F.pixel_shuffle(self.body(h.contiguous(memory_format=fmt)), self.patch)
+        h = unfold(self.body(h.contiguous(memory_format=fmt)), self.patch, x.shape[-2:])
         return x + h if self.skip else h
 
     def each(self, x, z):
@@ -69,7 +69,7 @@ class ResidualDecoder(nn.Module):
         seen = F.conv2d(fold(x, self.patch), first.weight[:, m:], first.bias, padding=1)
         h = F.conv2d(self.fc(z).unflatten(1, self.shape).contiguous(memory_format=fmt), first.weight[:, :m], padding=1)
         h.unflatten(0, (len(x), -1)).add_(seen[:, None])
-        h = F.pixel_shuffle(self.body[1:](h), self.patch)
+        h = unfold(self.body[1:](h), self.patch, x.shape[-2:])
         if self.skip: h.unflatten(0, (len(x), -1)).add_(x[:, None])
         return h
 
@@ -95,14 +95,13 @@ class CVAE(nn.Module):
         mu, logvar = self.posterior(x, x_tilde)
         return self.prior(x), (mu, logvar), self.decode(x, mu + noise * (logvar / 2).exp())
 
-# %% ../nbs/api/05_cvae.ipynb #bdb22672
+# %% ../nbs/api/05_cvae.ipynb #fdfceb5b
 def cifar10_residual(latent=512, width=64, bottleneck=16, blocks=4, features=16, maps=1, patch=1, encoder_patch=1,
                      skip=False, channels=3, size=(32, 32)):
     "The residual CVAE of tables cifar10encoder and cifar10decoder; defaults are the paper's."
     config = dict(locals(), name="cifar10_residual", size=list(size))
     for name in config.keys() - {"name", "size", "skip"}: check_number(name, config[name], 1, whole=True)
-    if any(s % p for s in size for p in (patch, encoder_patch)):
-        raise ValueError(f"images of {tuple(size)} pixels can't be cut into patches of {patch} and {encoder_patch}")
+    if max(patch, encoder_patch) > min(size): raise ValueError(f"images of {tuple(size)} pixels can't be cut into patches of {max(patch, encoder_patch)}")
     enc = latent, width, bottleneck, blocks, features, encoder_patch
     return CVAE(ResidualEncoder(channels, size, *enc), ResidualEncoder(2 * channels, size, *enc),
                 ResidualDecoder(channels, size, latent, width, bottleneck, blocks, maps, patch, skip), latent, config)

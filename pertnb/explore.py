@@ -157,10 +157,10 @@ class Scene:
     def look(self, model, u): return look(self.pset, model, self.x, u, self.prior)
     def attack(self, model, u, steps=50): return attack_path(self.pset, model, self.x, self.y, u, steps)
 
-# %% ../nbs/api/28_explore.ipynb #abb8ec9f
+# %% ../nbs/api/28_explore.ipynb #d718aa7a
 def png(
     image,   # uint8 (C, H, W)
-    side=240,# pixels of its longer side, at least
+    side=224,# pixels of its longer side, at least
 ):
     "A PNG of an image, enlarged by a whole number, as bytes."
     a, file = image.permute(1, 2, 0).numpy(), io.BytesIO()
@@ -194,7 +194,7 @@ def verdict(
             + bar(min(1, seen.norm / eps), f'<span class="pertnb-norm">‖u‖ = {seen.norm:.2f}</span> of ε = {eps:.2f}', "#3b7dd8")
             + f"<div>change of a pixel: {255 * seen.change:.1f} grey levels (root mean square)</div>")
 
-# %% ../nbs/api/28_explore.ipynb #f4fc18bc
+# %% ../nbs/api/28_explore.ipynb #30f2460f
 def attended():
     "Whether somebody sits at this kernel: JupyterLab can answer a question, papermill and tests can't."
     kernel = getattr(get_ipython(), "kernel", None)
@@ -230,7 +230,7 @@ class Explorer:
         self.step = w.IntSlider(description="attack", min=0, max=0, value=0, **wide)
         self.go = w.Button(description="walk to an adversarial point", button_style="danger", layout={"width": "220px"})
         self.back = w.Button(description="back to the centre", layout={"width": "150px"})
-        self.original, self.point = (w.Image(format="png", width=256, height=256) for _ in range(2))
+        self.original, self.point = (w.Image(format="png", layout={"width": "224px", "margin": "0 6px 0 0"}) for _ in range(2))
         self.words, self.news = w.HTML(), w.HTML()
         self.point.add_class("pertnb-point"), self.go.add_class("pertnb-attack"), self.back.add_class("pertnb-back"), self.news.add_class("pertnb-news")
         self.arrange(w)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['WRITE_ERRORS', 'package_root', 'is_repo', 'repo_root', 'data_root', 'runs_dir', 'shown', 'results_dir', 'figures_dir',
-           'tables_dir', 'write_error', 'sweep', 'atomic_write', 'write_tensors', 'locked', 'digest', 'git', 'commit',
-           'device_name', 'provenance']
+           'tables_dir', 'notebooks_dir', 'write_error', 'sweep', 'atomic_write', 'write_tensors', 'locked', 'digest',
+           'git', 'commit', 'device_name', 'provenance']
 
 # %% ../nbs/api/00_paths.ipynb #fa721976
 import errno
@@ -66,12 +66,13 @@ def shown(
     path = Path(path)
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
-# %% ../nbs/api/00_paths.ipynb #4ac4b764
+# %% ../nbs/api/00_paths.ipynb #077627f2
 def results_dir(
     kind,   # "figures" or "tables"
-    preset, # "smoke", "quick", ...
+    preset, # "smoke", "quick", ...; or a Path: a folder of its own
 ):
     "Folder of one preset's figures or tables."
+    if isinstance(preset, Path): return preset / kind
     return runs_dir() / "smoke" / kind if preset == "smoke" else repo_root() / kind / preset
 
 
@@ -83,6 +84,13 @@ def figures_dir(preset):
 def tables_dir(preset):
     "tables/PRESET in the repository, or runs/smoke/tables."
     return results_dir("tables", preset)
+
+# %% ../nbs/api/00_paths.ipynb #3f2b5913
+def notebooks_dir():
+    "Folder of the experiment notebooks: nbs/ of the repository, or the copy in an installed package; FileNotFoundError if there is neither."
+    for folder in (repo_root() / "nbs", package_root() / "notebooks"):
+        if any(folder.glob("[0-9][0-9]_*.ipynb")): return folder
+    raise FileNotFoundError(f"there are no notebooks in {repo_root() / 'nbs'} or in the package: run this in a clone of the repository, or point $PERTNB_ROOT to one")
 
 # %% ../nbs/api/00_paths.ipynb #3567878e
 WRITE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STYLE', 'FAMILIES', 'METHOD_COLOURS', 'PAIRING_COLOURS', 'COLOURS', 'DASHES', 'styled', 'label', 'as_uint8',
-           'montage', 'image_grid', 'density', 'heat_maps', 'save_figure']
+           'montage', 'image_grid', 'density', 'heat_maps', 'radius_curves', 'save_figure']
 
 # %% ../nbs/api/12_plots.ipynb #d7be51fb
 from contextlib import contextmanager
@@ -153,6 +153,28 @@ def heat_maps(
             ax.set_yticks(range(h), [f"{c:g}" for c in m.index])
             ax.grid(False)
         fig.colorbar(image, ax=axes, label=label, shrink=0.9)
+    return fig
+
+# %% ../nbs/api/12_plots.ipynb #18cb672f
+def radius_curves(
+    table,  # DataFrame with the fields row, kind, column, value, low, high; the kind "clean" belongs to every panel
+    kinds,  # {kind: title}, one panel each
+    names,  # {method as in code: its name in table.row}
+    ticks,  # {column: label}, in order of the radii
+):
+    "Accuracy by radius, one curve with 95% intervals a method; returns the figure."
+    with styled():
+        fig, axes = plt.subplots(1, len(kinds), figsize=(4.6 * len(kinds), 3.8), sharey=True, squeeze=False)
+        for ax, (kind, title) in zip(axes[0], kinds.items()):
+            for k, (method, name) in enumerate(names.items()):
+                curve = table[(table.row == name) & table.kind.isin(["clean", kind])].set_index("column").loc[list(ticks)]
+                beside = np.arange(len(ticks)) + (k - (len(names) - 1) / 2) * 0.07
+                bars = np.maximum([curve.value - curve.low, curve.high - curve.value], 0)
+                ax.errorbar(beside, curve.value, bars, color=COLOURS[method], marker="o", markersize=4, linewidth=1.4, elinewidth=1, label=name)
+            ax.set(title=title, xlabel="radius of the attack, ε", xticks=range(len(ticks)), xticklabels=ticks.values(), ylim=(0, None))
+            ax.grid(axis="x", visible=False)
+        axes[0, 0].set_ylabel("accuracy (%)")
+        axes[0, -1].legend()
     return fig
 
 # %% ../nbs/api/12_plots.ipynb #590ba58a

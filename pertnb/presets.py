@@ -8,7 +8,7 @@ __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'MNIST_PAPER', 'MNIST_SMOKE', 'PAPER_
            'MnistSettings', 'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'Classifying',
            'RobustSettings', 'CertifiedSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
            'CertifiedMapSettings', 'BenchmarkSettings', 'TheorySettings', 'SummarySettings', 'ReleasedSettings',
-           'ExplorerSettings', 'MachinesSettings']
+           'ExplorerSettings', 'MachinesSettings', 'OwnSettings']
 
 # %% ../nbs/api/01_presets.ipynb #35d2cd32
 import os
@@ -583,3 +583,48 @@ class MachinesSettings:
     preset: str = "quick"  # where these settings come from, and whose folder the table goes into
     estimated: tuple = ("small", "fast", "paper") # presets whose cost is estimated from some steps
     rate: float = 100.     # assumed of a GPU, in 10^12 floating-point operations a second
+
+# %% ../nbs/api/01_presets.ipynb #c43d91bb
+@experiment("your_own_pairs",
+            smoke=dict(n_train=120, n_test=12, n_pairs=24, copies=2, positions=64, pairs_seen=300, pgd_steps=3, n_samples=2, n_show=4, n_attacked=6, strong_steps=2, epochs_standard=1., epochs_robust=1.),
+            quick={},
+            small=dict(n_train=4000, n_test=500, n_pairs=1000, positions=256, pairs_seen=500_000, n_attacked=500, strong_steps=50, epochs_standard=30., epochs_robust=10.),
+            fast=dict(n_train=50_000, n_test=1000, n_pairs=4000, positions=1024, pairs_seen=3_000_000, blocks=4, n_attacked=1000, strong_steps=50, classifier="resnet-18", epochs_standard=30., epochs_robust=15.),
+            paper=dict(n_train=50_000, n_test=2000, n_pairs=8000, positions=1024, pairs_seen=50_000_000, blocks=4, n_attacked=2000, strong_steps=50, classifier="wrn-28-10", epochs_standard=100., epochs_robust=100.))
+class OwnSettings:
+    "What 13_your_own_pairs can be told."
+    preset: str = "quick"      # where these settings come from
+    pairs: str = ""            # folder with clean/ and perturbed/; "": what `function` makes of `data`
+    function: str = "camera"   # "camera", or FILE.py:NAME
+    data: str = "photos"       # images for the function: a data set, or a folder of images or class folders
+    name: str = ""             # of the case; "": the folder's or the function's
+    out: str = ""              # folder of all results; "": runs/own/NAME
+    seed: int = 0              # of all draws
+    copies: int = 4            # versions that the function makes of each image
+    n_train: int = 3000        # training images for the function, validation images among them
+    n_test: int = 60           # test images, at most
+    n_pairs: int = 240         # test pairs that are measured, at most
+    positions: int = 256       # of the decoder's grid, at most
+    patch: int = 0             # pixels a side that the decoder folds; 0: by `positions`
+    width: int = 0             # channels of the residual trunk; 0: by the patch
+    blocks: int = 2            # residual blocks of each network
+    latent: int = 0            # dimensions of z; 0: by the principal directions of the change
+    beta: float = 0.1          # weight of the KL divergence for 3,072 values an image
+    pairs_seen: int = 30_000   # in training, about
+    epochs: float = 0.         # passes over the training images; 0: by `pairs_seen`
+    lr: float = 1.5e-3         # peak
+    coverage: float = 1.       # share of the validation pairs within the radius
+    pad: int = 0               # pixels of a joint random crop (and flip) of both images of a pair; 0: none, since a perturbation may depend on place
+    pgd_steps: int = 50        # of the approximation errors
+    n_samples: int = 5         # for the expected approximation error
+    n_show: int = 8            # images in figures
+    methods: tuple = ("standard", "cifar10c", "cvae_adversarial") # of classifiers; "cifar10c" trains on the pairs themselves
+    classifier: str = "resnet-8" # see pertnb.nets.make_classifier
+    epochs_standard: float = 6. # passes of the standard classifier, from which the others start
+    epochs_robust: float = 3.  # passes of each other method
+    train_steps: int = 3       # of PGD in training
+    n_attacked: int = 60       # test images under attack, at most
+    strong_steps: int = 10     # of AutoPGD in evaluation, for each of two losses
+
+
+presets_table("your_own_pairs")

@@ -128,7 +128,7 @@ def validation_loss(
         return sum(each) / len(views)
     return validate
 
-# %% ../nbs/api/11_robust.ipynb #d0eecd85
+# %% ../nbs/api/11_robust.ipynb #ea07d5a8
 def fit_classifier(
     method,   # names the run
     loss,     # for `fit`
@@ -160,13 +160,14 @@ def train_classifier(
     attack=None,# dict(mix=, steps=, step_size=) for adversarial training
     validation=None, # Views of the images set aside, for early stopping
     seed=0,
+    pad=4,      # of the crop; 0: neither crop nor flip
     **kw,       # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a method: returns it in eval mode, and its log."
     attack = attack or {}
-    loss = classifier_loss(method, views, pset, **attack)
+    loss = classifier_loss(method, views, pset, pad, **attack)
     from pertnb import robust
-    decides = dict(methods=source_version(robust, strong))
+    decides = dict(methods=source_version(robust, strong), pad=pad)
     if method in PERTURBED: decides |= attack
     if method.startswith("cvae"): decides |= dict(eps=pset.eps, set=digest(*pset.state_dict().values()))
     if validation is not None:

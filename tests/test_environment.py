@@ -5,7 +5,7 @@ import yaml
 def test_same_packages(root, settings):
     *conda, pip = yaml.safe_load((root / "environment.yml").read_text())["dependencies"]
     *packages, project = pip["pip"]
-    assert packages == settings["requirements"].split() + settings["dev_requirements"].split()
+    assert packages == list(dict.fromkeys(" ".join(settings[f"{part}requirements"] for part in ("", "dev_", "docs_", "explore_", "cluster_")).split()))
     assert project == "-e ."
     assert f"python>={settings['min_python']}" in conda
 

@@ -27,7 +27,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def until(found, what, seconds=180):
+def until(found, what, seconds=240):
     "The first true value of found(); AssertionError after some time."
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -101,7 +101,10 @@ def pixels(page):
 
 def shoot(page, name):
     "A screenshot, where PERTNB_SCREENSHOTS names a folder for them."
-    if folder := os.environ.get("PERTNB_SCREENSHOTS"): page.save_screenshot(str(Path(folder) / f"{name}.png"))
+    if folder := os.environ.get("PERTNB_SCREENSHOTS"):
+        page.execute_script("document.querySelector('.pertnb-news').scrollIntoView({block: 'end'})")
+        time.sleep(1)
+        page.save_screenshot(str(Path(folder) / f"{name}.png"))
 
 
 def test_a_slider_moved_changes_the_picture(page):

@@ -17,6 +17,8 @@ def wheel(root, tmp_path_factory):
     for name in ("setup.py", "pyproject.toml", "settings.ini", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy(root / name, copy)
     shutil.copytree(root / "pertnb", copy / "pertnb", ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "nbs").mkdir()
+    for notebook in (root / "nbs").glob("*.ipynb"): shutil.copy(notebook, copy / "nbs")
     subprocess.run([sys.executable, "setup.py", "-q", "sdist"], cwd=copy, check=True, capture_output=True)
     sdist, = (copy / "dist").glob("*.tar.gz")
     subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", copy / "dist", sdist],
@@ -34,6 +36,8 @@ def test_everything_is_shipped(root, wheel):
     expected = files(root)
     assert expected <= sdist and {"settings.ini", "LICENSE", "README.md"} <= sdist
     assert expected <= set(opened.namelist())
+    notebooks = {p.name for p in (root / "nbs").glob("[0-9][0-9]_*.ipynb")}
+    assert notebooks == {n.split("/")[-1] for n in opened.namelist() if n.startswith("pertnb/notebooks/")}
 
 
 def test_weights_have_provenance_and_are_small(root):
@@ -48,14 +52,20 @@ def test_metadata(wheel, settings):
     _, opened = wheel
     name, = (n for n in opened.namelist() if n.endswith("METADATA"))
     text = opened.read(name).decode()
-    assert f"Version: {settings['version']}" in text and "Provides-Extra: dev" in text
+    assert f"Version: {settings['version']}" in text and "Provides-Extra: dev" in text and "Provides-Extra: docs" in text
     required = [line for line in text.splitlines() if line.startswith("Requires-Dist") and "extra" not in line]
     assert len(required) == len(settings["requirements"].split())
 
 
+def test_command_is_installed(wheel):
+    _, opened = wheel
+    name, = (n for n in opened.namelist() if n.endswith("entry_points.txt"))
+    assert "pertnb = pertnb.cli:script" in opened.read(name).decode() or "pertnb=pertnb.cli:script" in opened.read(name).decode()
+
+
 def test_users_need_no_development_packages(root):
-    "The package and the experiment notebooks import nothing that only the dev extra installs."
-    texts = {p.name: p.read_text() for p in (root / "pertnb").glob("*.py") if p.name != "_modidx.py"}
+    "The package and the experiment notebooks import nothing that only the dev extra installs; the site has an extra of its own."
+    texts = {p.name: p.read_text() for p in (root / "pertnb").glob("*.py") if p.name not in ("_modidx.py", "site.py")}
     for path in (root / "nbs").glob("0*.ipynb"):
         cells = json.loads(path.read_text())["cells"]
         texts[path.name] = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")

@@ -1,0 +1,257 @@
+"""The command `pertnb`: each command and each error, in this process; a few through the installed script."""
+import json
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from pertnb import cli, cvae, nets, own, presets, sets
+
+
+def images(rng, shape):
+    "A smooth image (C, H, W)."
+    rough = Image.fromarray(rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)).resize(shape[:0:-1], Image.Resampling.BICUBIC)
+    return np.asarray(rough).transpose(2, 0, 1)[:shape[0]]
+
+
+def make_pairs(folder, n=44, shape=(3, 24, 20), classes=("cat", "dog"), copies=2):
+    "PAIRS: images and darker copies of them."
+    rng = np.random.default_rng(0)
+    for i in range(n):
+        x = images(rng, shape)
+        place = (classes[i % len(classes)],) if classes else ()
+        versions = [("clean", "", x)] + [("perturbed", f"__{k}", (x * rng.uniform(.5, .9)).astype(np.uint8)) for k in range(copies)]
+        for part, suffix, a in versions:
+            path = Path(folder, part, *place, f"image{i}{suffix}.png")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(a[0] if len(a) == 1 else a.transpose(1, 2, 0)).save(path)
+    return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory): return make_pairs(tmp_path_factory.mktemp("pairs") / "scans")
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory, pairs):
+    "A set's folder as `pertnb learn` leaves it, of untrained networks."
+    folder = tmp_path_factory.mktemp("learned")
+    torch.manual_seed(0)
+    net = cvae.make_cvae("cifar10_residual", latent=4, width=8, bottleneck=4, blocks=1, features=2, maps=2, patch=4, encoder_patch=4, skip=True, size=(24, 20))
+    settings = presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(pairs)))
+    sets.PerturbationSet(net, 2., (.5, 1., 1.5), dict(source={k: getattr(settings, k) for k in own.SOURCE}, classes=["cat", "dog"])).save(folder / "set.safetensors")
+    net = dict(name="resnet-8", n_classes=2, width=8, patch=2)
+    own.save_classifier(nets.make_classifier(**net), net, folder / "standard.safetensors", method="standard")
+    return folder
+
+
+@pytest.fixture
+def said(capsys, monkeypatch, tmp_path):
+    "said(words) -> exit code, stdout, stderr; runs go to the test's folder."
+    monkeypatch.setenv("PERTNB_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("PERTNB_DATA", str(tmp_path / "data"))
+    def said(*words):
+        code = cli.main(words)
+        out, err = capsys.readouterr()
+        return code, out, err
+    return said
+
+
+def as_object(got):
+    "The one JSON object on stdout of a command that succeeded."
+    code, out, err = got
+    assert code == 0, err
+    assert out.count("\n") == 1
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help(command, said):
+    code, out, err = said(command, "--help")
+    assert (code, err) == (0, "") and f"usage: pertnb {command}" in out and f"example:\n  pertnb {command}" in out and "--json" in out
+
+
+def test_help_of_all(said):
+    code, out, _ = said("--help")
+    assert code == 0 and "exit codes: 0 done, 1 failed (one line on stderr), 2 asked for wrongly" in out
+    for command, (_, what, example, _) in cli.COMMANDS.items():
+        assert " ".join(what.split()) in " ".join(out.split()) and example in out
+
+
+def test_version(said, settings): assert said("--version") == (0, settings["version"] + "\n", "")
+
+
+def test_data(said, tmp_path):
+    found = {row["name"]: row for row in as_object(said("data", "--json"))["data"]}
+    assert set(found) == {"cifar10", "mnist", "photos", "digits", "CIFAR-10-C"}
+    assert found["photos"]["found"] and not found["cifar10"]["found"]
+    (tmp_path / "data" / "cifar-10-batches-py").mkdir(parents=True)
+    row, = as_object(said("data", "cifar10", "--json"))["data"]
+    assert row["found"] and row["where"].endswith("cifar-10-batches-py")
+    code, out, _ = said("data")
+    assert code == 0 and "mnist" in out and "absent" in out and "pertnb data mnist --download" in out
+
+
+def test_evaluate(said, learned):
+    got = as_object(said("evaluate", learned, "--n", "4", "--steps", "2", "--json"))
+    assert got["images"] == 4 and got["pairs"] == 8 and 0 < got["pgd_ae"] <= got["enc_ae"] and got["no_change"] > 0
+    code, out, err = said("evaluate", learned / "set.safetensors", "--n", "4", "--steps", "2")
+    assert code == 0 and "PGD AE" in out and "% of the squared change is left" in out
+
+
+def test_evaluate_on_other_pairs(said, learned, tmp_path):
+    other = make_pairs(tmp_path / "other", 41, copies=1)
+    assert as_object(said("evaluate", learned, "--pairs", other, "--n", "41", "--steps", "1", "--json"))["pairs"] == 41
+    small = make_pairs(tmp_path / "small", 41, (3, 16, 16), copies=1)
+    code, out, err = said("evaluate", learned, "--pairs", small, "--steps", "1")
+    assert (code, out) == (1, "") and "x must be images of shape (3, 24, 20), as this set was made for, got (3, 16, 16)" in err
+
+
+def test_sample(said, learned, tmp_path):
+    got = as_object(said("sample", learned, "--n", "2", "--points", "3", "--out", tmp_path / "a.png", "--json"))
+    assert got["images"] == 2 and got["points"] == 3 and Image.open(tmp_path / "a.png").size[0] > 50
+    first = (tmp_path / "a.png").read_bytes()
+    said("sample", learned, "--n", "2", "--points", "3", "--out", tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes() == first
+    code, out, err = said("sample", learned, "--out", tmp_path / "a.txt")
+    assert code == 2 and "--out is a .png or .pdf file" in err
+
+
+def test_attack(said, learned):
+    got = as_object(said("attack", learned, "--n", "6", "--steps", "2", "--json"))
+    assert got["classifier"] == "standard" and got["eps"] == 2 and got["clean"] >= got["pgd"] >= got["worst"] >= 0
+    code, out, _ = said("attack", learned, "--n", "6", "--steps", "2", "--eps", ".5", "--classifier", learned / "standard.safetensors")
+    assert code == 0 and "in the ball of radius 0.50" in out
+
+
+def test_certify(said, learned):
+    got = as_object(said("certify", learned, "--n", "3", "--draws", "50", "--json"))
+    assert got["largest_radius"] == 1 and list(got["certified"]) == ["0.25", "0.50", "0.90"] and got["accuracy"] >= max(got["certified"].values())
+    code, out, _ = said("certify", learned, "--n", "2", "--draws", "50", "--radius", "2")
+    assert code == 0 and "largest radius that 50 draws can give: 2.00" in out
+
+
+def test_learn_check(said, pairs, tmp_path):
+    got = as_object(said("learn", pairs, "--check", "--json"))
+    assert got["check"] == [] and sum(got["images"]) == 44
+    bad = make_pairs(tmp_path / "bad", 42, copies=1)
+    (bad / "clean" / "cat" / "image0.png").unlink()
+    (bad / "perturbed" / "dog" / "image1__0.png").write_bytes(b"no image")
+    code, out, err = said("learn", bad, "--check")
+    assert code == 1 and err.count("\n") == 1 and "2 faults to be mended first" in err
+    assert "image0__0.png has no partner in clean/" in out and "image1__0.png is no image that can be read" in out
+    code, out, err = said("learn", bad, "--json")
+    assert code == 1 and len(json.loads(out)["faults"]) == 2
+
+
+def test_learn_function_check(said, tmp_path):
+    (tmp_path / "mine.py").write_text("def darker(x): return x // 2\n")
+    assert as_object(said("learn", f"{tmp_path / 'mine.py'}:darker", "--check", "--preset", "smoke", "--json"))["images"][2] == 12
+    code, _, err = said("learn", f"{tmp_path / 'mine.py'}:lighter", "--check")
+    assert code == 1 and "has no function 'lighter'" in err
+
+
+def test_site(said, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pertnb.site", None)
+    import pertnb
+    monkeypatch.delattr(pertnb, "site", raising=False)
+    code, out, err = said("site")
+    assert (code, out) == (1, "") and err.count("\n") == 1 and "needs what the docs extra installs" in err and "pip install 'pertnb[docs]'" in err
+    built = []
+    monkeypatch.setitem(sys.modules, "pertnb.site", types.SimpleNamespace(build=built.append))
+    assert as_object(said("site", tmp_path / "out", "--json"))["site"] == str(tmp_path / "out") and built == [str(tmp_path / "out")]
+
+
+WRONG = {
+    "no command": ([], 2, "a command is missing"),
+    "command": (["lern"], 2, "invalid choice: 'lern'"),
+    "option": (["data", "--all"], 2, "unrecognized arguments: --all"),
+    "argument missing": (["run"], 2, "the following arguments are required: NOTEBOOK (see pertnb run --help)"),
+    "data set": (["data", "svhn"], 2, "unknown data set 'svhn': known are cifar10"),
+    "download of what is built in": (["data", "photos", "--download"], 2, "--download takes one of cifar10, mnist"),
+    "notebook": (["run", "77"], 2, "unknown notebook '77': known are 00_theory"),
+    "preset": (["run", "05", "--preset", "big"], 2, "invalid choice: 'big'"),
+    "parameter's name": (["run", "05", "-p", "sed=1"], 2, "unknown parameter 'sed': known are preset"),
+    "parameter's type": (["run", "05", "-p", "seed=one"], 2, "parameter 'seed' must be of type int, not 'one'"),
+    "parameter's form": (["run", "05", "-p", "seed"], 2, "-p takes NAME=VALUE, not 'seed'"),
+    "pairs": (["learn", "nowhere"], 1, "there is no folder"),
+    "function's images": (["learn", "camera", "--images", "nowhere"], 1, "there are no images 'nowhere'"),
+    "out as a parameter": (["learn", "camera", "-p", "out=x"], 2, "given by --out"),
+    "set": (["sample", "nowhere"], 1, "there is no perturbation set at nowhere"),
+    "steps": (["evaluate", "x", "--steps", "0"], 2, "'0' is no whole number from 1 on"),
+    "eps": (["attack", "x", "--eps", "nan"], 2, "'nan' is no number above 0"),
+    "radius": (["certify", "x", "--radius", "-1"], 2, "'-1' is no number above 0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong(name, said):
+    words, code, part = WRONG[name]
+    got = said(*words)
+    assert got[:2] == (code, "") and part in got[2] and got[2].count("\n") == 1, got
+    if words:
+        code, out, err = said(*words, "--json")
+        assert code == WRONG[name][1] and part in json.loads(out)["error"] and err.count("\n") == 1
+
+
+def test_set_without_its_pairs(said, tmp_path):
+    code, _, err = said("evaluate", Path(sets.__file__).parent / "weights" / "cifar10c_small.safetensors")
+    assert code == 1 and "name some with --pairs" in err
+
+
+def test_no_classifier_and_no_labels(said, learned, tmp_path):
+    code, _, err = said("attack", learned, "--classifier", "best")
+    assert code == 1 and "there is no classifier 'best': known are standard, or a file" in err
+    plain = make_pairs(tmp_path / "plain", 41, classes=None, copies=1)
+    code, out, err = said("certify", learned, "--pairs", plain)
+    assert code == 1 and "has no class folders, but the training images have: cat, dog" in err
+    about = sets.PerturbationSet.load(learned / "set.safetensors")
+    sets.PerturbationSet(about.cvae, 2., (), {"source": dict(about.info["source"], pairs=str(plain)), "classes": []}).save(tmp_path / "set.safetensors")
+    code, _, err = said("certify", tmp_path)
+    assert code == 1 and "have no labels (class folders)" in err
+
+
+def test_no_notebooks(said, monkeypatch, tmp_path):
+    from pertnb import paths
+    monkeypatch.setenv("PERTNB_ROOT", str(tmp_path))
+    monkeypatch.setattr(paths, "package_root", lambda: tmp_path)
+    code, _, err = said("run", "05")
+    assert code == 1 and "there are no notebooks in" in err and "clone of the repository" in err
+
+
+@pytest.fixture
+def script(run):
+    if not (Path(sys.executable).parent / "pertnb").exists(): pytest.skip("the command is not installed: pip install -e .")
+    return lambda *words, **kw: run("pertnb", *words, **kw)
+
+
+def test_script_help_is_quick_and_codes_pass(script):
+    assert "COMMAND" in script("--help", timeout=20).stdout
+    done = script("run", "77")
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("pertnb run: unknown notebook '77'")
+
+
+def test_script_runs_a_notebook(script, tmp_path):
+    done = script("run", "10", "--preset", "smoke", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["experiment"] == "10_summary" and Path(result["notebook"]).is_file() and str(tmp_path) in result["notebook"]
+
+
+def test_script_learns(script, tmp_path):
+    "From a folder of pairs to set, classifiers and report; what learn left can be evaluated."
+    pairs = make_pairs(tmp_path / "scans", 60, (1, 17, 23), copies=1)
+    done = script("learn", pairs, "--preset", "smoke", "--out", tmp_path / "out", "-p", "methods=standard", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["classifiers"] == ["standard"] and result["eps"] > 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    for part in ("Your own pairs", "Quality of the set", "The pairs that fit worst", "Advice", "data:image/png;base64"): assert part in page
+    assert "http://" not in page.replace("http://www.w3.org", "") and "import pandas" not in page
+    assert {p.name for p in (tmp_path / "out").iterdir()} >= {"set.safetensors", "standard.safetensors", "report.html", "report.ipynb", "tables", "figures", "quality.csv"}
+    done = script("evaluate", tmp_path / "out", "--n", "3", "--steps", "2", "--json")
+    assert json.loads(done.stdout)["images"] == 3, done.stderr
