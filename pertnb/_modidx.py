@@ -464,7 +464,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                 'pertnb.presets.RtsSettings.net': ('api/presets.html#rtssettings.net', 'pertnb/presets.py'),
                                 'pertnb.presets.SegmentSettings': ('api/presets.html#segmentsettings', 'pertnb/presets.py'),
                                 'pertnb.presets.Segmenting': ('api/presets.html#segmenting', 'pertnb/presets.py'),
-                                'pertnb.presets.Segmenting.channels': ('api/presets.html#segmenting.channels', 'pertnb/presets.py'),
+                                'pertnb.presets.Segmenting.net': ('api/presets.html#segmenting.net', 'pertnb/presets.py'),
                                 'pertnb.presets.Segmenting.shared': ('api/presets.html#segmenting.shared', 'pertnb/presets.py'),
                                 'pertnb.presets.Segmenting.training': ('api/presets.html#segmenting.training', 'pertnb/presets.py'),
                                 'pertnb.presets.SummarySettings': ('api/presets.html#summarysettings', 'pertnb/presets.py'),

@@ -127,16 +127,16 @@ def mnist_stn(latent=128, width=16, features=16, transformers=5, channels=1, siz
     return CVAE(STNEncoder(channels, size, latent, width, features), STNEncoder(2 * channels, size, latent, width, features),
                 STNDecoder(channels, size, latent, width, transformers), latent, config)
 
-# %% ../nbs/api/05_cvae.ipynb #794de88a
-def mi_unet(latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, channels=3):
+# %% ../nbs/api/05_cvae.ipynb #afa131cb
+def mi_unet(latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, channels=3, patch=1):
     "The U-Net CVAE of app. 'Multi-illumination'; defaults are the paper's."
     config = dict(locals(), name="mi_unet", latents=list(latents), widths=list(widths), pool=list(pool))
-    for name, values in (("latents", latents), ("widths", widths), ("features", [features]), ("pool", pool), ("channels", [channels])):
+    for name, values in (("latents", latents), ("widths", widths), ("features", [features]), ("pool", pool), ("channels", [channels]), ("patch", [patch])):
         for v in values: check_number(name, v, 8 if name == "widths" else 1, whole=True) # narrower than 8, torch's channels-last kernels write out of bounds
     if len(latents) != len(widths) or len(widths) < 3: raise ValueError(f"mi_unet needs a latent dimension for each of at least 3 widths, got {len(latents)} for {len(widths)}")
     if len(pool) != 2: raise ValueError(f"pool must be (height, width), got {tuple(pool)}")
-    encoder = lambda c: UNetEncoder(c, widths, latents, features, pool)
-    return CVAE(encoder(channels), encoder(2 * channels), UNetDecoder(channels, widths, latents, pool, skip), sum(latents), config)
+    encoder = lambda c: UNetEncoder(c, widths, latents, features, pool, patch)
+    return CVAE(encoder(channels), encoder(2 * channels), UNetDecoder(channels, widths, latents, pool, skip, patch), sum(latents), config)
 
 # %% ../nbs/api/05_cvae.ipynb #d18da795
 def released(net, latent=None, latents=None, widths=None, hidden=None, width=None, mid=None, blocks=None, transformers=None, features=None, pool=None, size=None, channels=None):

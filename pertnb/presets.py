@@ -346,8 +346,8 @@ class CertifiedSettings(Classifying):
 
 presets_table("cifar10c_certified")
 
-# %% ../nbs/api/01_presets.ipynb #964442ba
-PAPER_MI = dict(pairs=0, mip=5, latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, batch_size=64, lr=1e-3, clip=0.)
+# %% ../nbs/api/01_presets.ipynb #9426a5ef
+PAPER_MI = dict(pairs=0, mip=5, latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, patch=1, batch_size=64, lr=1e-3, clip=0.)
 
 
 @experiment("mi_cvae",
@@ -373,6 +373,7 @@ class LightingSettings:
     features: int = 8       # channels before the fully connected layers
     pool: tuple = (31, 46)  # fixed size of the first level's maps
     skip: bool = True       # the decoder changes x
+    patch: int = 2          # pixels a side that each network folds into channels
     pairs: int = 4800       # pairs that the first stage sees; 0: `epochs` decides
     epochs: float = 0.      # passes over the training scenes, one pair of each a pass
     batch_size: int = 16
@@ -388,7 +389,7 @@ class LightingSettings:
     def net(self):
         "Arguments of cvae.make_cvae."
         whole = lambda values: tuple(map(int, values)) # `-p widths 16,24,32` gives text
-        return dict(name="mi_unet", latents=whole(self.latents), widths=whole(self.widths), features=self.features, pool=whole(self.pool), skip=self.skip)
+        return dict(name="mi_unet", latents=whole(self.latents), widths=whole(self.widths), features=self.features, pool=whole(self.pool), skip=self.skip, patch=self.patch)
 
     def stages(self, n=1000):
         "The trainings one after another, with n training scenes: dicts of mip, epochs, lr and beta."
@@ -398,12 +399,12 @@ class LightingSettings:
 
 presets_table("mi_cvae")
 
-# %% ../nbs/api/01_presets.ipynb #80f374ce
+# %% ../nbs/api/01_presets.ipynb #ab523f6f
 class Segmenting:
     "What settings of 08 and 09 say of their networks."
-    def channels(self):
-        "Widths as numbers; `-p widths 16,24,32` gives text."
-        return tuple(map(int, self.widths))
+    def net(self):
+        "Arguments of unet.UNetClassifier; `-p widths 16,24,32` gives text."
+        return dict(widths=tuple(map(int, self.widths)), patch=self.patch)
 
     def shared(self):
         "Settings of the perturbation set, which notebook 07 trains with the same preset."
@@ -418,8 +419,8 @@ class Segmenting:
             smoke=dict(data="mi_packaged", n_images=4, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, train_steps=1, pgd_steps=2, n_show=2),
             quick={},
             small=dict(n_images=150, images_first=16_000, images=6000, n_show=6),
-            fast=dict(n_images=750, widths=(64, 128, 256, 512, 512), images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6),
-            paper=dict(n_images=10_000, widths=(64, 128, 256, 512, 512), images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6))
+            fast=dict(n_images=750, widths=(64, 128, 256, 512, 512), patch=1, images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6),
+            paper=dict(n_images=10_000, widths=(64, 128, 256, 512, 512), patch=1, images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6))
 class SegmentSettings(Segmenting):
     "What 08_mi_robust can be told."
     preset: str = "quick"   # where these settings come from
@@ -428,6 +429,7 @@ class SegmentSettings(Segmenting):
     n_images: int = 30      # test images that are judged, at most
     methods: tuple = ("fixed", "mi", "cvae_augmentation", "cvae_adversarial")
     widths: tuple = (16, 24, 32, 48, 48)  # channels of each level
+    patch: int = 2          # pixels a side that the network folds into channels
     images_first: int = 4000 # training images that the first two methods see (the paper gives no number)
     images: int = 800       # ... that the other two see
     warm_start: bool = True # they start from the network that was trained on random lights
@@ -444,13 +446,13 @@ class SegmentSettings(Segmenting):
 
 presets_table("mi_robust")
 
-# %% ../nbs/api/01_presets.ipynb #560d273d
+# %% ../nbs/api/01_presets.ipynb #4801b2ce
 @experiment("mi_certified",
             smoke=dict(data="mi_packaged", n_images=2, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, n0=5, n=30, sample_batch=5, n_show=2),
             quick={},
             small=dict(n_images=60, images_first=16_000, images=8000, n_show=6),
-            fast=dict(n_images=200, widths=(64, 128, 256, 512, 512), images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6),
-            paper=dict(n_images=750, widths=(64, 128, 256, 512, 512), images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6))
+            fast=dict(n_images=200, widths=(64, 128, 256, 512, 512), patch=1, images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6),
+            paper=dict(n_images=750, widths=(64, 128, 256, 512, 512), patch=1, images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6))
 class CertifiedMapSettings(Segmenting):
     "What 09_mi_certified can be told."
     preset: str = "quick"   # where these settings come from
@@ -458,6 +460,7 @@ class CertifiedMapSettings(Segmenting):
     seed: int = 0           # of all draws
     n_images: int = 16      # test images that are certified, at most
     widths: tuple = (16, 24, 32, 48, 48)  # channels of each level
+    patch: int = 2          # pixels a side that the network folds into channels
     images_first: int = 4000 # training images that the network on random lights sees
     images: int = 1600      # ... that the one with noise sees
     warm_start: bool = True # it starts from the former

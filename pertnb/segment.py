@@ -91,12 +91,12 @@ def segmentation_loss(
         return pixel_loss(module(x_tilde), y).mean(), {}
     return loss
 
-# %% ../nbs/api/22_segment.ipynb #468a0a38
+# %% ../nbs/api/22_segment.ipynb #89efc6e7
 def train_segmenter(
     method,   # one of METHODS
     scenes,   # illumination.Scenes to train on
     schedule, # train.Schedule
-    widths,   # channels of the U-Net's levels
+    net,      # arguments of UNetClassifier but for the number of classes
     pset=None, # PerturbationSet, for the two CVAE methods
     start=None, # a trained network to start from
     seed=0,
@@ -106,11 +106,11 @@ def train_segmenter(
     "Train or load the segmentation network of a method; its log."
     from pertnb import segment
     set_digest = digest(*pset.cvae.state_dict().values()) if method.startswith("cvae") else None
-    decides = dict(data=scenes.digest, index=digest(scenes.index.cpu().numpy()), widths=widths, set=set_digest, eps=set_digest and pset.eps, options=options if method in ("cvae_adversarial", "cvae_smoothing") else None,
+    decides = dict(data=scenes.digest, index=digest(scenes.index.cpu().numpy()), net=net, set=set_digest, eps=set_digest and pset.eps, options=options if method in ("cvae_adversarial", "cvae_smoothing") else None,
                    start=start and digest(*start.state_dict().values()), segment=source_version(segment))
     weights = start and {k: v.cpu() for k, v in start.state_dict().items()}
     def build():
-        module = UNetClassifier(widths, len(CLASS_NAMES))
+        module = UNetClassifier(**net, n_classes=len(CLASS_NAMES))
         if weights: module.load_state_dict(weights)
         return module
     return fit(f"segment-{method}", build, segmentation_loss(method, scenes, pset, **(options or {})), scenes.index, schedule, decides, seed, **kw)

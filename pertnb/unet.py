@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['two_convolutions', 'Down', 'Up', 'level_sizes', 'UNetEncoder', 'UNetDecoder', 'UNetClassifier']
 
-# %% ../nbs/api/21_unet.ipynb #d642506f
+# %% ../nbs/api/21_unet.ipynb #3ed6743e
 import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .nets import scaled_tanh
+from .nets import fold, scaled_tanh, unfold
 
 # %% ../nbs/api/21_unet.ipynb #1d8b7f41
 def two_convolutions(
@@ -55,7 +55,7 @@ class Up(nn.Module):
             x = step(torch.cat([skip, x], 1))
         return x
 
-# %% ../nbs/api/21_unet.ipynb #1ce9d48a
+# %% ../nbs/api/21_unet.ipynb #8d5b7b7a
 def level_sizes(
     pool,   # (height, width) at the first level
     levels, # number of levels
@@ -68,33 +68,33 @@ def level_sizes(
 
 class UNetEncoder(nn.Module):
     "Images (B, c_in, H, W) of any size -> mean and log-variance, (B, sum(latents)) each; paper app. 'Multi-illumination'."
-    def __init__(self, c_in, widths, latents, features, pool):
+    def __init__(self, c_in, widths, latents, features, pool, patch=1):
         super().__init__()
-        self.sizes, self.down = level_sizes(pool, len(widths)), Down(c_in, widths)
+        self.sizes, self.down, self.patch = level_sizes(pool, len(widths)), Down(c_in * patch**2, widths), patch
         self.squeeze = nn.ModuleList(nn.Conv2d(w, features, 1) for w in widths)
         self.mu, self.logvar = (nn.ModuleList(nn.Linear(features * h * w, k) for (h, w), k in zip(self.sizes, latents)) for _ in range(2))
 
     def forward(self, x):
-        maps = [F.adaptive_avg_pool2d(s(m), size).flatten(1) for s, m, size in zip(self.squeeze, self.down(x), self.sizes)]
+        maps = [F.adaptive_avg_pool2d(s(m), size).flatten(1) for s, m, size in zip(self.squeeze, self.down(fold(x, self.patch)), self.sizes)]
         return torch.cat([f(m) for f, m in zip(self.mu, maps)], 1), scaled_tanh(torch.cat([f(m) for f, m in zip(self.logvar, maps)], 1))
 
-# %% ../nbs/api/21_unet.ipynb #9118c606
+# %% ../nbs/api/21_unet.ipynb #c75a7f78
 class UNetDecoder(nn.Module):
     "Condition x (B, C, H, W) and z (B, sum(latents)) -> mean of x_tilde (B, C, H, W)."
-    def __init__(self, channels, widths, latents, pool, skip):
+    def __init__(self, channels, widths, latents, pool, skip, patch=1):
         super().__init__()
-        self.sizes, self.latents, self.skip = level_sizes(pool, len(widths)), list(latents), skip
-        self.down, self.up = Down(channels, widths), Up(widths, 1)
+        self.sizes, self.latents, self.skip, self.patch = level_sizes(pool, len(widths)), list(latents), skip, patch
+        self.down, self.up = Down(channels * patch**2, widths), Up(widths, 1)
         self.fc = nn.ModuleList(nn.Linear(k, h * w) for (h, w), k in zip(self.sizes, latents))
-        self.out = nn.Conv2d(widths[0], channels * (1 + skip), 1)
+        self.out = nn.Conv2d(widths[0], channels * (1 + skip) * patch**2, 1)
         if skip: nn.init.zeros_(self.out.weight), nn.init.zeros_(self.out.bias)
 
-    def forward(self, x, z): return self.join(x, self.down(x), z)
+    def forward(self, x, z): return self.join(x, self.down(fold(x, self.patch)), z)
 
     def each(self, x, z):
         "The same for n z of each image, (B * n, K), image by image; the way down is gone once an image."
         repeat = lambda m: m.repeat_interleave(len(z) // len(x), 0)
-        return self.join(repeat(x), map(repeat, self.down(x)), z)
+        return self.join(repeat(x), map(repeat, self.down(fold(x, self.patch))), z)
 
     def join(self, x, down, z):
         maps = []
@@ -102,16 +102,16 @@ class UNetDecoder(nn.Module):
             extra = fc(part).view(-1, 1, h, w)
             if extra.shape[2:] != m.shape[2:]: extra = F.interpolate(extra, m.shape[2:], mode="bilinear", align_corners=False)
             maps.append(torch.cat([m, extra.to(m.dtype)], 1))
-        y = self.out(self.up(maps))
+        y = unfold(self.out(self.up(maps)), self.patch, x.shape[2:])
         if not self.skip: return y
         factor, summand = y.chunk(2, 1)
         return x * (4 * torch.tanh(factor / 4)).exp() + summand # at most 55 times as bright
 
-# %% ../nbs/api/21_unet.ipynb #c6d6aba1
+# %% ../nbs/api/21_unet.ipynb #7f2a48e3
 class UNetClassifier(nn.Module):
     "Images (B, 3, H, W) in [0, 1] -> logits of each pixel (B, n_classes, H, W)."
-    def __init__(self, widths, n_classes):
+    def __init__(self, widths, n_classes, patch=1):
         super().__init__()
-        self.down, self.up, self.out = Down(3, widths), Up(widths), nn.Conv2d(widths[0], n_classes, 1)
+        self.patch, self.down, self.up, self.out = patch, Down(3 * patch**2, widths), Up(widths), nn.Conv2d(widths[0], n_classes * patch**2, 1)
 
-    def forward(self, x): return self.out(self.up(self.down(x)))
+    def forward(self, x): return unfold(self.out(self.up(self.down(fold(x, self.patch)))), self.patch, x.shape[2:])
