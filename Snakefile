@@ -2,11 +2,12 @@
 #
 #   snakemake -n --config preset=smoke      what would run, in order
 #   snakemake -j 2 --config preset=smoke    run it, two notebooks at a time; finished ones are not run again
-#   snakemake -j 2 05_cifar10c_robust      one notebook and what it needs
-#   snakemake --profile profiles/slurm --config preset=paper
+#   snakemake -j 2 05_cifar10c_robust       one notebook and what it needs
+#   snakemake --profile profiles/slurm --config preset=paper threads=8
 #
-# Executed notebooks, and what each took (seconds, memory, CPU time), go to runs/notebooks/PRESET; figures and tables where they always go. A notebook
-# is run again when it, or one that it needs, has changed. The package itself is no input: runs are named by the code that decided them.
+# What else --config holds, such as seed=1, is handed to every notebook of the run. Executed notebooks, and what each took (seconds, memory, CPU time),
+# go to runs/notebooks/PRESET; figures and tables where they always go. A notebook is run again when it, or one that it needs, has changed. The package
+# itself is no input: trained runs are named by the code that decided them.
 import os
 from pathlib import Path
 
@@ -19,6 +20,7 @@ NEEDS = {
     "09_mi_certified": ["08_mi_robust"],
     "14_explorer": ["05_cifar10c_robust"],
     "15_machines": ["10_summary"],
+    "16_one_gpu": [],
 }
 TIMED = ["12_benchmarks"]                  # runs alone, on all cores that there are
 READERS = ["10_summary", "15_machines"]    # read what all others wrote
@@ -52,6 +54,6 @@ for notebook in NOTEBOOKS:
         log: f"{RUNS}/notebooks/{PRESET}/{notebook}.log"
         benchmark: f"{RUNS}/notebooks/{PRESET}/{notebook}.tsv"
         threads: (workflow.cores or 1) if notebook in TIMED else THREADS
-        resources: gpu=int(PRESET in ("fast", "paper") and notebook not in READERS)
+        resources: gpu=int(PRESET in ("fast", "paper") and notebook not in READERS + TIMED)
         params: preset=PRESET, given=GIVEN
         shell: "OMP_NUM_THREADS={threads} papermill --no-progress-bar {input.notebook} {output} -p preset {params.preset} {params.given} > {log} 2>&1"

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['FEW', 'EXPERIMENTS', 'Cost', 'kept', 'measured', 'line', 'stand_in', 'train_cost', 'corruption_cost', 'few_and_many',
-           'cvae_training', 'cvae_cost', 'robust_cost', 'resident', 'estimate', 'announce']
+           'cvae_training', 'fresh_set', 'cvae_judging', 'cvae_cost', 'robust_cost', 'method_training',
+           'method_judging', 'resident', 'estimate', 'announce']
 
 # %% ../nbs/api/11a_estimate.ipynb #f328b29d
 import re, resource, sys, time
@@ -118,7 +119,7 @@ def corruption_cost(
     made = sum(each[c] for c in corruptions.TRAIN) * s.n_train
     return Cost(sum(each.values()) * len(s.levels()) * s.n_test + made, (s.n_train + 2 * s.n_test) * 3072)
 
-# %% ../nbs/api/11a_estimate.ipynb #88a4882d
+# %% ../nbs/api/11a_estimate.ipynb #bbddd9e0
 def few_and_many(work, at, where, device):
     "Seconds of work(where), from those of work at two places."
     return line(at, [measured(lambda: work(k), device)[0] for k in at], where)
@@ -130,35 +131,53 @@ def cvae_training(s, device):
                       Schedule(s.epochs, s.batch_size, "adam", s.lr, clip=s.clip), s.n_train * 49 // 50, device)
 
 
+def fresh_set(s, device):
+    "A perturbation set of these CvaeSettings, untrained."
+    return PerturbationSet(make_cvae(**s.net()).to(device=device, memory_format=torch.channels_last), 10.)
+
+
+def cvae_judging(s, device):
+    "Cost of the metrics of one perturbation set."
+    pset, n = fresh_set(s, device), 250 if device.type == "cuda" else 4
+    x = stand_in(n, device, ()).images
+    judge = lambda steps: quality.evaluate_set(pset, x, x, generator("estimate"), steps, s.n_samples)
+    return Cost(few_and_many(judge, (1, 3), s.pgd_steps, device) / n * s.n_test * len(corruptions.TRAIN))
+
+
 def cvae_cost(
     s,      # presets.CvaeSettings
     device, # torch.device
 ):
     "Cost of notebook 04."
-    pset, n = PerturbationSet(make_cvae(**s.net()).to(device=device, memory_format=torch.channels_last), 10.), 250 if device.type == "cuda" else 4
-    x = stand_in(n, device, ()).images
-    judge = lambda steps: quality.evaluate_set(pset, x, x, generator("estimate"), steps, s.n_samples)
-    judged = few_and_many(judge, (1, 3), s.pgd_steps, device) / n * s.n_test * len(corruptions.TRAIN)
-    return len(s.pairings) * (cvae_training(s, device) + Cost(judged))
+    return len(s.pairings) * (cvae_training(s, device) + cvae_judging(s, device))
 
-# %% ../nbs/api/11a_estimate.ipynb #b3845fa8
+# %% ../nbs/api/11a_estimate.ipynb #1531ad92
 def robust_cost(
     s,      # presets.RobustSettings
     device, # torch.device
 ):
     "Cost of notebook 05."
     shared = s.shared() if s.retrain else CvaeSettings()
-    pset = PerturbationSet(make_cvae(**shared.net()).to(device=device, memory_format=torch.channels_last), 10.)
-    build, attack = lambda: make_classifier(**s.net(), n_classes=10), dict(mix=s.mix, steps=s.train_steps, step_size=s.train_step_size)
-    total = cvae_training(shared, device) if s.retrain else Cost(0)
-    for method in s.methods:
-        total += train_cost(build, lambda views: robust.classifier_loss(method, views, pset, **attack), Schedule(**s.training(method)), s.n_train * 49 // 50, device)
+    pset, total = fresh_set(shared, device), cvae_training(shared, device) if s.retrain else Cost(0)
+    for method in s.methods: total += method_training(s, method, pset, device)
+    return total + len(s.methods) * method_judging(s, pset, device)
+
+
+def method_training(s, method, pset, device):
+    "Cost of training one classifier."
+    build, loss = lambda: make_classifier(**s.net(), n_classes=10), lambda views: robust.classifier_loss(method, views, pset, **s.attack())
+    return train_cost(build, loss, Schedule(**s.training(method)), s.n_train * 49 // 50, device)
+
+
+def method_judging(s, pset, device):
+    "Cost of the attacks on one classifier, at most."
+    build = lambda: make_classifier(**s.net(), n_classes=10)
     views = stand_in(250 if device.type == "cuda" else 2, device, ())
     model = build().to(device=device, memory_format=torch.channels_last).eval()
     x = views.images / 255
     with torch.no_grad(): y = model(x).argmax(1) # so that none leaves the batch before the last step
     step = few_and_many(lambda k: attack_classifier(pset, model, x, y, 1e-9, k), (1, 2), s.attack_steps(), device)
-    return total + len(s.methods) * Cost(step / len(x) * s.n_test)
+    return Cost(step / len(x) * s.n_test)
 
 # %% ../nbs/api/11a_estimate.ipynb #76e30638
 EXPERIMENTS = {CorruptionSettings: corruption_cost, CvaeSettings: cvae_cost, RobustSettings: robust_cost}

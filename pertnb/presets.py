@@ -186,7 +186,7 @@ class CorruptionSettings:
         if wrong or not self.severities: raise ValueError(f"parameter 'severities': {', '.join(wrong) or 'none'} given, known are 1,2,3,4,5")
         return sorted({known[str(s)] for s in self.severities})
 
-# %% ../nbs/api/01_presets.ipynb #a3f5274d
+# %% ../nbs/api/01_presets.ipynb #76ccdf32
 PAPER_CVAE = dict(latent=512, width=64, bottleneck=16, blocks=4, features=16, maps=1, patch=1, encoder_patch=1, skip=False,
                   epochs=1000., lr=1e-3, beta=0.01, clip=0.)
 NET = "latent width bottleneck blocks features maps patch encoder_patch skip".split()
@@ -197,7 +197,7 @@ NET = "latent width bottleneck blocks features maps patch encoder_patch skip".sp
                        width=16, blocks=1),
             quick={},
             small=dict(n_train=50_000, n_test=500, epochs=16.),
-            fast=dict(PAPER_CVAE, n_train=50_000, n_test=2000, epochs=60., batch_size=512, lr=2e-3),
+            fast=dict(PAPER_CVAE, pairings=("centered",), n_train=50_000, n_test=2000, epochs=200., batch_size=512, lr=2e-3, clip=10., compile="reduce-overhead"),
             paper=dict(PAPER_CVAE, n_train=50_000, n_test=10_000))
 class CvaeSettings:
     "What 04_cifar10c_cvae can be told."
@@ -221,6 +221,7 @@ class CvaeSettings:
     lr: float = 1.5e-3      # peak, reached after 0.4 of the epochs
     beta: float = 0.1       # final weight of the KL divergence, reached at the same time
     clip: float = 10.      # largest gradient norm; 0: unbounded
+    compile: str = ""       # of training on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
     pgd_steps: int = 50     # of the PGD approximation error
     n_samples: int = 5      # for the expected approximation error
     n_show: int = 8         # images in figures
@@ -232,7 +233,7 @@ class CvaeSettings:
 
 resolve("cifar10c_cvae", {"preset": "paper"}).net()
 
-# %% ../nbs/api/01_presets.ipynb #bcdbc6e0
+# %% ../nbs/api/01_presets.ipynb #595ff3ad
 class Classifying:
     "What settings of experiments that train classifiers say of them."
     def net(self):
@@ -243,19 +244,20 @@ class Classifying:
         "Arguments of train.Schedule for a method; the standard classifier comes first, the others may start from it."
         first = method == "standard"
         return dict(epochs=self.epochs_standard if first else self.epochs, batch_size=self.batch_size, optimizer=self.optimizer,
-                    lr=self.lr if first or not self.warm_start else self.lr_warm, weight_decay=self.weight_decay)
+                    lr=self.lr if first or not self.warm_start else self.lr_warm, weight_decay=self.weight_decay, compile=self.compile)
 
 # %% ../nbs/api/01_presets.ipynb #5a112caa
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(methods=(*METHODS, "augmix", "l2", "linf"), pretrained=True, strong_steps=50, warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)
 
-# %% ../nbs/api/01_presets.ipynb #47e2facc
+# %% ../nbs/api/01_presets.ipynb #75140372
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, n_quartiles=12, epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3,
                        n_show=4),
             quick={},
             small=dict(n_train=50_000, n_test=2000, n_quartiles=1000, strong_steps=50, epochs_standard=30., epochs=10.),
-            fast=dict(FROM_NOTHING, n_test=10_000, n_quartiles=2000, epochs_standard=15., epochs=15., batch_size=512),
+            fast=dict(FROM_NOTHING, methods=METHODS, n_test=5000, n_quartiles=2000, epochs_standard=20., epochs=20., batch_size=512, lr=0.4, train_steps=2, train_step_size=0.25,
+                      random_start=True, strong_steps=25, compile="reduce-overhead"),
             paper=dict(FROM_NOTHING, n_test=10_000, n_quartiles=10_000, epochs_standard=100., epochs=100., lr=0.2))
 class RobustSettings(Classifying):
     "What 05_cifar10c_robust can be told."
@@ -284,6 +286,8 @@ class RobustSettings(Classifying):
     mix: str = "max"         # loss of adversarial training: "max" of clean and adversarial, or "adversarial"
     train_steps: int = 3     # of PGD in training
     train_step_size: float = 0.125 # ... of this share of the radius each; in the paper 7 steps of 0.2
+    random_start: bool = False # ... from a random point of the ball at a random share of its length, not from u = 0
+    compile: str = ""        # of training on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
     pgd_steps: int = 50      # of PGD in evaluation, each of eps / 20
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
     n_show: int = 8          # images in figures
@@ -292,6 +296,10 @@ class RobustSettings(Classifying):
         "Settings of the perturbation set, which notebook 04 trains with the same preset."
         return resolve("cifar10c_cvae", dict(preset=self.preset, data=self.data, seed=self.seed))
 
+    def attack(self):
+        "Arguments of robust.perturbed_loss for adversarial training."
+        return dict(mix=self.mix, steps=self.train_steps, step_size=self.train_step_size, random_start=self.random_start)
+
     def attack_steps(self):
         "Steps of attacks on a test image, at most, on average: PGD at the full radius; on the first images also at the quartiles, and AutoPGD on two losses."
         return round(self.pgd_steps + min(1, self.n_quartiles / self.n_test) * (3 * self.pgd_steps + 4 * 2 * self.strong_steps))
@@ -299,14 +307,14 @@ class RobustSettings(Classifying):
 
 presets_table("cifar10c_robust")
 
-# %% ../nbs/api/01_presets.ipynb #367fc9ff
+# %% ../nbs/api/01_presets.ipynb #5be459c5
 @experiment("cifar10c_certified",
             smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                        restarts=1, attack_steps=2, judge=50),
             quick={},
             small=dict(n_train=50_000, n_test=1000, n_certified=500, n_compared=100, n_attacked=50, epochs_standard=30., epochs=10., width=32, n=10_000, views_each=0),
-            fast=dict(warm_start=False, retrain=True, n_train=50_000, n_test=2000, n_certified=500, n_compared=200, n_attacked=100, classifier="wrn-28-10", patch=1, epochs=15.,
-                      batch_size=512, n=10_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000),
+            fast=dict(warm_start=False, retrain=True, n_train=50_000, n_test=1000, n_certified=500, n_compared=50, n_attacked=50, classifier="resnet-18", patch=1, epochs=30.,
+                      batch_size=512, lr=0.4, n=10_000, views_each=0, restarts=5, attack_steps=50, judge=10_000, sample_batch=4000, compile="reduce-overhead"),
             paper=dict(warm_start=False, retrain=True, n_train=50_000, n_test=10_000, n_certified=10_000, n_compared=1000, n_attacked=1000, classifier="wrn-28-10", patch=1, epochs=100.,
                        lr=0.2, n=10_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
 class CertifiedSettings(Classifying):
@@ -332,6 +340,7 @@ class CertifiedSettings(Classifying):
     lr: float = 0.1          # peak, reached after 0.4 of the epochs
     lr_warm: float = 0.05    # ... with a warm start
     weight_decay: float = 5e-4
+    compile: str = ""        # of training on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
     alpha: float = 0.001     # allowed probability of a wrong prediction or certificate
     n_predict: int = 100     # draws of a prediction
     n0: int = 100            # draws that choose the class to be certified
@@ -568,7 +577,7 @@ class ReleasedSettings(Classifying):
     n0: int = 100            # draws that choose its class
     n: int = 500             # draws that bound its probability
 
-# %% ../nbs/api/01_presets.ipynb #56500e3b
+# %% ../nbs/api/01_presets.ipynb #e66ba917
 @experiment("explorer", smoke=dict(data="photos", n_test=20), quick={}, small={}, fast={}, paper={})
 class ExplorerSettings:
     "What 14_explorer can be told."
@@ -577,14 +586,14 @@ class ExplorerSettings:
     seed: int = 0          # of all draws
     methods: tuple = ("standard", "cvae_augmentation") # classifiers, as notebook 05 trains them
     n_test: int = 24       # test images to choose from
-    show: int | None = None # the image of the static picture; None: the first that the first classifier gets right
+    show: int | None = None # the image that is shown first; None: the first that the first classifier gets right at u = 0
 
 
-@experiment("machines", smoke=dict(estimated=()), quick={}, small={}, fast={}, paper={})
+@experiment("machines", smoke=dict(estimated=()), quick={}, **{p: dict(estimated=("small", "fast", "paper")) for p in ("small", "fast", "paper")})
 class MachinesSettings:
     "What 15_machines can be told."
     preset: str = "quick"  # where these settings come from, and whose folder the table goes into
-    estimated: tuple = ("small", "fast", "paper") # presets whose cost is estimated from some steps
+    estimated: tuple = ("small",) # presets whose cost is estimated from some steps; fast and paper take minutes of CPU time
     rate: float = 100.     # assumed of a GPU, in 10^12 floating-point operations a second
 
 # %% ../nbs/api/01_presets.ipynb #c43d91bb

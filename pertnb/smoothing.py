@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['ABSTAIN', 'BLOCK', 'CORRECTIONS', 'check_level', 'lower_bound', 'upper_bound', 'radius_of', 'sigma_for', 'Noisy',
            'too_close', 'predict', 'looks', 'Certified', 'can_gain', 'certify', 'log_wealth', 'Decided', 'certify_at',
-           'certified_pixels', 'Smoothed', 'attack_certified', 'read_shards', 'check_same', 'certify_rows',
-           'smoothing_loss', 'train_smoothed']
+           'certified_pixels', 'Smoothed', 'attack_certified', 'certified_folder', 'read_shards', 'check_same',
+           'certify_rows', 'smoothing_loss', 'train_smoothed']
 
-# %% ../nbs/api/16_smoothing.ipynb #b894bd4b
+# %% ../nbs/api/16_smoothing.ipynb #7858285a
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +24,12 @@ from .attack import frozen
 from .checks import check_labels, check_number, described
 from .nets import fused
 from .pairs import generator, to_float
-from .paths import digest, locked
+from .paths import digest, locked, runs_dir
 from .report import append_rows, read_rows
 from .robust import draw_images, fit_classifier
 from .sets import check_latents
 from .strong import Ball, worst_case
-from .train import share
+from .train import autocast, check_time, compiled_set, share
 
 # %% ../nbs/api/16_smoothing.ipynb #3071024b
 def check_level(
@@ -80,7 +80,7 @@ def sigma_for(
     if (p := alpha**(1 / n)) <= .5: raise ValueError(f"n = {n} draws certify nothing at alpha = {alpha}: ask for at least {math.floor(-math.log2(alpha)) + 1}")
     return radius / float(ndtri(p))
 
-# %% ../nbs/api/16_smoothing.ipynb #9a2fe529
+# %% ../nbs/api/16_smoothing.ipynb #f4e059c8
 BLOCK = 500  # draws of an image at a time: part of what decides its draws
 
 
@@ -113,7 +113,7 @@ class Noisy:
 
     def classes(self, i, u):
         "Classes (b, n, ...) and their number, of images i (b,) at u (b, n, K)."
-        with torch.inference_mode(): logits = self.model(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i])))
+        with torch.inference_mode(), autocast(u.device): logits = self.model(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i])))
         b = u.shape[0] * u.shape[1]
         if logits.ndim < 2 or len(logits) != b: raise ValueError(f"the classifier must give logits ({b}, classes, ...), got {described(logits)}")
         if logits.isnan().any(): raise ValueError("the classifier's outputs are NaN: check its weights and the set's")
@@ -345,7 +345,17 @@ def attack_certified(
     there = predict(pset, model, x[i], sigma, n, alpha, seed=f"judge {seed}", centre=reach[:, None] * worst.d, batch_size=batch_size)
     return pd.DataFrame(dict(image=i.cpu(), radius=radius[i].cpu(), prediction=prediction[i].cpu(), attacked=there.cpu()))
 
-# %% ../nbs/api/16_smoothing.ipynb #e807cf20
+# %% ../nbs/api/16_smoothing.ipynb #0dca8e84
+def certified_folder(
+    settings, # presets.CertifiedSettings
+    data,     # name of the data set
+    models,   # iterable of the classifiers
+):
+    "Folder runs/certified-<preset>-<data>-<hash> of the rows of notebook 06."
+    key = digest(repr(settings).encode(), *(t for m in models for t in m.state_dict().values()))[:10]
+    return runs_dir()/f"certified-{settings.preset}-{data}-{key}"
+
+# %% ../nbs/api/16_smoothing.ipynb #c7ad77c2
 def read_shards(
     folder, # of `certify_rows`
 ):
@@ -389,10 +399,11 @@ def certify_rows(
             out = certify(pset, model, to_float(x[j]), sigma, n0, n, alpha, adaptive, tolerance, seed=seed, ids=i.tolist(), batch_size=batch_size)
             columns = dict(label=y[j], prediction=out.prediction, correct=out.prediction == y[j], radius=out.radius, p=out.p, draws=out.n)
             append_rows(path, pd.DataFrame(dict(image=i) | {k: v.cpu() for k, v in columns.items()} | settings))
+            if i[-1] != left[-1]: check_time(f"{Path(folder).parent.name}, image {int(i[-1]) + 1} of {len(x)}")
     process.wait_for_everyone()
     return read_shards(folder)
 
-# %% ../nbs/api/16_smoothing.ipynb #a4daf29c
+# %% ../nbs/api/16_smoothing.ipynb #520cdd39
 def smoothing_loss(
     views, # Views of the training images
     pset,  # PerturbationSet
@@ -423,4 +434,4 @@ def train_smoothed(
 ):
     "Train (or load) the base classifier of a smoothed one: returns it in eval mode, and its log."
     decides = dict(sigma=sigma, set=digest(*pset.state_dict().values()))
-    return fit_classifier("cvae_smoothing", smoothing_loss(views, pset, sigma), views, schedule, net, start, decides, seed, **kw)
+    return fit_classifier("cvae_smoothing", smoothing_loss(views, compiled_set(pset, schedule.compile), sigma), views, schedule, net, start, decides, seed, **kw)

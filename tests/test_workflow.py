@@ -14,7 +14,7 @@ def snakemake(run):
     "Run snakemake at the preset smoke; what it printed. papermill is this environment's."
     def go(*args, status=0, **env):
         import os
-        done = run("python", "-m", "snakemake", *args, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}", **env)
+        done = run("python", "-m", "snakemake", *args, timeout=900, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}", **env)
         text = done.stdout + done.stderr
         assert done.returncode == status, text[-3000:]
         return text

@@ -1,0 +1,51 @@
+"""The stages of the CIFAR-10-C section survive kills and clocks. staged.py does it; here is what must come of it."""
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pertnb import stages
+
+SMOKE = "cvae,quality,train standard,train cvae_adversarial,judge cvae_adversarial,noise 25%"
+
+
+def staged(root, folder, *words, timeout):
+    "What staged.py found."
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run([sys.executable, root / "tests" / "staged.py", words[0], folder, *words[1:]], cwd=root, capture_output=True, text=True, timeout=timeout, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "found.json").read_text())
+
+
+def check(found):
+    "Killed and resumed, or stopped after every part: the same bits."
+    assert found["killed"] == [] and found["boxed"] == []
+    assert found["hit"] and found["calls"] > 10, found
+    assert sum(name.endswith("model.safetensors") for name in found["files"]) >= 4
+    assert "done" in found["table"] and "samples/s" in found["table"]
+
+
+def test_smoke(root, tmp_path):
+    check(staged(root, tmp_path, "smoke", SMOKE, timeout=600))
+
+
+@pytest.mark.skipif("PERTNB_SLOW" not in os.environ, reason="minutes: PERTNB_SLOW=1 pytest tests/test_stages.py")
+def test_full_width(root, tmp_path):
+    "Every stage of `fast` with its networks and losses, few images and steps."
+    found = staged(root, tmp_path, "fast", timeout=7200)
+    check(found)
+    assert "not run" not in found["table"] and "continue" not in found["table"]
+
+
+def test_mistakes(capsys):
+    for words, line in ((["--stage", "cvea"], "unknown stage 'cvea': known are corruptions, cvae"), (["--preset", "big"], "unknown preset 'big'"),
+                        (["--device", "gpu"], "unknown device 'gpu'"), (["--data", "svhn"], "unknown data set 'svhn'")):
+        with pytest.raises(SystemExit) as stopped: stages.main(words)
+        assert stopped.value.code == 2 and f"error: {line}" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_command(run):
+    done = run("python", "-m", "pertnb.stages", "--help")
+    assert done.returncode == 0 and "--minutes" in done.stdout, done.stderr
