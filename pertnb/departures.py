@@ -98,12 +98,12 @@ def batch_in_order(
     order, start = torch.randperm(len(index), generator=generator("order", seed)), step % max(1, len(index) // batch) * batch
     return index[order[start:start + batch].to(index.device)]
 
-# %% ../nbs/api/23_departures.ipynb #bdec0773
+# %% ../nbs/api/23_departures.ipynb #2677c726
 def train_attack_in_train_mode(
-    pset, model, x, y, eps, steps, step_size, # as of attack.train_attack
+    pset, model, x, y, eps, steps, step_size, u=None, # as of attack.train_attack
 ):
     "u (B, K) after a few steps of PGD, the classifier in the mode in which it is."
-    prior, u = pset.prior(x), x.new_zeros(len(x), pset.latent)
+    prior, u = pset.prior(x), x.new_zeros(len(x), pset.latent) if u is None else u.clone()
     for _ in range(steps):
         u.requires_grad_()
         grad, = torch.autograd.grad(F.cross_entropy(model(pset.perturb(x, u, prior)), y, reduction="sum"), u)

@@ -532,7 +532,7 @@ class SummarySettings:
     "What 10_summary can be told."
     preset: str = "quick"  # whose folder the summary goes into
 
-# %% ../nbs/api/01_presets.ipynb #85324b83
+# %% ../nbs/api/01_presets.ipynb #a3f8b1db
 @experiment("released_code",
             smoke=dict(data="photos", mnist_data="digits", n_train=60, n_test=2, n_attacked=6, seeds=2, epochs_standard=1., epochs=1., batch_size=20, width=8, train_steps=1,
                        cvae_epochs=1., mnist_train=150, mnist_test=6, mnist_epochs=1., pgd_steps=2, attack_steps=2, n_smoothed=2, n0=10, n=40),
@@ -566,6 +566,7 @@ class ReleasedSettings(Classifying):
     lr: float = 0.1          # its peak
     lr_warm: float = 0.05    # ... with a warm start
     lr_adam: float = 0.2     # Adam's, as in the paper
+    compile: str = ""        # of training on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
     weight_decay: float = 5e-4
     train_steps: int = 3     # of PGD in training
     train_step_size: float = 0.25 # ... of this share of the radius each
