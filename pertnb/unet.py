@@ -107,11 +107,13 @@ class UNetDecoder(nn.Module):
         factor, summand = y.chunk(2, 1)
         return x * (4 * torch.tanh(factor / 4)).exp() + summand # at most 55 times as bright
 
-# %% ../nbs/api/21_unet.ipynb #7f2a48e3
+# %% ../nbs/api/21_unet.ipynb #f27528cb
 class UNetClassifier(nn.Module):
     "Images (B, 3, H, W) in [0, 1] -> logits of each pixel (B, n_classes, H, W)."
     def __init__(self, widths, n_classes, patch=1):
         super().__init__()
-        self.patch, self.down, self.up, self.out = patch, Down(3 * patch**2, widths), Up(widths), nn.Conv2d(widths[0], n_classes * patch**2, 1)
+        self.patch, self.down, self.up, self.out = patch, Down(3 * patch**2, widths), Up(widths), nn.Conv2d(widths[0], n_classes, 1)
 
-    def forward(self, x): return unfold(self.out(self.up(self.down(fold(x, self.patch)))), self.patch, x.shape[2:])
+    def forward(self, x):
+        logits = self.out(self.up(self.down(fold(x, self.patch))))
+        return logits if self.patch == 1 else F.interpolate(logits, x.shape[2:], mode="bilinear", align_corners=False)
