@@ -76,8 +76,8 @@ def with_spread(
     "The numbers, and each standard deviation as a number of its own, whose column ends in ±."
     return pd.concat([numbers, numbers.dropna(subset="sd").assign(column=lambda d: d.column + " ±", value=lambda d: d.sd)], ignore_index=True)
 
-# %% ../nbs/api/18_scoreboard.ipynb #7729737c
-ACCURACIES, ERRORS = ("cifar10c_robustness", "cifar10c_certified", "mi_robustness"), ("Enc. AE", "PGD AE", "EAE", "Recon. err")
+# %% ../nbs/api/18_scoreboard.ipynb #47a60039
+ACCURACIES, ERRORS = ("cifar10c_robustness", "cifar10c_certified", "mi_robustness", "mi_certified"), ("Enc. AE", "PGD AE", "EAE", "Recon. err")
 
 
 def verdict(
