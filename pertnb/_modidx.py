@@ -906,6 +906,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                               'pertnb.train.share': ('api/train.html#share', 'pertnb/train.py'),
                               'pertnb.train.share_batch_norm': ('api/train.html#share_batch_norm', 'pertnb/train.py'),
                               'pertnb.train.source_version': ('api/train.html#source_version', 'pertnb/train.py'),
+                              'pertnb.train.started': ('api/train.html#started', 'pertnb/train.py'),
                               'pertnb.train.stop': ('api/train.html#stop', 'pertnb/train.py'),
                               'pertnb.train.time_box': ('api/train.html#time_box', 'pertnb/train.py'),
                               'pertnb.train.time_is_up': ('api/train.html#time_is_up', 'pertnb/train.py'),

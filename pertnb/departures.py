@@ -8,8 +8,8 @@ __all__ = ['DEPARTURES', 'smoothing_radius', 'PARTS', 'Departure', 'project_colu
            'loss_and_right_unguarded', 'radius_or_minus_one', 'pgd_last', 'released', 'validation_pairs',
            'third_radius', 'paired_means', 'paired_shares']
 
-# %% ../nbs/api/23_departures.ipynb #14f5454c
-from contextlib import ExitStack, contextmanager
+# %% ../nbs/api/23_departures.ipynb #e453e1ce
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from unittest.mock import patch
 import numpy as np
@@ -98,17 +98,12 @@ def batch_in_order(
     order, start = torch.randperm(len(index), generator=generator("order", seed)), step % max(1, len(index) // batch) * batch
     return index[order[start:start + batch].to(index.device)]
 
-# %% ../nbs/api/23_departures.ipynb #2677c726
+# %% ../nbs/api/23_departures.ipynb #8e979d41
 def train_attack_in_train_mode(
     pset, model, x, y, eps, steps, step_size, u=None, # as of attack.train_attack
 ):
     "u (B, K) after a few steps of PGD, the classifier in the mode in which it is."
-    prior, u = pset.prior(x), x.new_zeros(len(x), pset.latent) if u is None else u.clone()
-    for _ in range(steps):
-        u.requires_grad_()
-        grad, = torch.autograd.grad(F.cross_entropy(model(pset.perturb(x, u, prior)), y, reduction="sum"), u)
-        u = attack.ascend(u.detach(), grad, step_size, eps)
-    return u
+    with patch.object(attack, "frozen", nullcontext): return attack.train_attack(pset, model, x, y, eps, steps, step_size, u)
 
 # %% ../nbs/api/23_departures.ipynb #fa3a3c7b
 def ascend_unguarded(

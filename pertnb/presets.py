@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'MNIST_PAPER', 'MNIST_SMOKE', 'PAPER_CVAE', 'NET', 'METHODS', 'FROM_NOTHING',
-           'PAPER_MI', 'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe', 'presets_table',
-           'MnistSettings', 'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings', 'Classifying',
-           'RobustSettings', 'CertifiedSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
+           'PAPER_MI', 'SEGMENT_GPU', 'experiment', 'given', 'checked', 'choose_preset', 'resolve', 'describe',
+           'presets_table', 'MnistSettings', 'LinfSettings', 'RtsSettings', 'CorruptionSettings', 'CvaeSettings',
+           'Classifying', 'RobustSettings', 'CertifiedSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
            'CertifiedMapSettings', 'BenchmarkSettings', 'TheorySettings', 'SummarySettings', 'ReleasedSettings',
            'ExplorerSettings', 'MachinesSettings', 'OwnSettings']
 
@@ -408,7 +408,7 @@ class LightingSettings:
 
 presets_table("mi_cvae")
 
-# %% ../nbs/api/01_presets.ipynb #ab523f6f
+# %% ../nbs/api/01_presets.ipynb #d85312dc
 class Segmenting:
     "What settings of 08 and 09 say of their networks."
     def net(self):
@@ -424,12 +424,15 @@ class Segmenting:
         return dict(epochs=(self.images if warm else self.images_first) / n, batch_size=self.batch_size, optimizer="adam", lr=self.lr_warm if warm else self.lr, weight_decay=self.weight_decay, first=0.1)
 
 
+SEGMENT_GPU = dict(widths=PAPER_MI["widths"], patch=1, warm_start=False, batch_size=64, lr=1e-3)
+
+
 @experiment("mi_robust",
             smoke=dict(data="mi_packaged", n_images=4, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, train_steps=1, pgd_steps=2, n_show=2),
             quick={},
             small=dict(n_images=150, images_first=16_000, images=6000, n_show=6),
-            fast=dict(n_images=750, widths=(64, 128, 256, 512, 512), patch=1, images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6),
-            paper=dict(n_images=10_000, widths=(64, 128, 256, 512, 512), patch=1, images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, train_steps=7, train_step_size=0.2, n_show=6))
+            fast=dict(n_images=750, **SEGMENT_GPU, images_first=150_000, images=150_000, train_steps=7, train_step_size=0.2, n_show=6),
+            paper=dict(n_images=10_000, **SEGMENT_GPU, images_first=250_000, images=250_000, train_steps=7, train_step_size=0.2, n_show=6))
 class SegmentSettings(Segmenting):
     "What 08_mi_robust can be told."
     preset: str = "quick"   # where these settings come from
@@ -455,13 +458,13 @@ class SegmentSettings(Segmenting):
 
 presets_table("mi_robust")
 
-# %% ../nbs/api/01_presets.ipynb #4801b2ce
+# %% ../nbs/api/01_presets.ipynb #7d2ece92
 @experiment("mi_certified",
             smoke=dict(data="mi_packaged", n_images=2, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, n0=5, n=30, sample_batch=5, n_show=2),
             quick={},
             small=dict(n_images=60, images_first=16_000, images=8000, n_show=6),
-            fast=dict(n_images=200, widths=(64, 128, 256, 512, 512), patch=1, images_first=150_000, images=150_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6),
-            paper=dict(n_images=750, widths=(64, 128, 256, 512, 512), patch=1, images_first=250_000, images=250_000, warm_start=False, batch_size=64, lr=1e-3, sample_batch=250, n_show=6))
+            fast=dict(n_images=200, **SEGMENT_GPU, images_first=150_000, images=150_000, sample_batch=250, n_show=6),
+            paper=dict(n_images=750, **SEGMENT_GPU, images_first=250_000, images=250_000, sample_batch=250, n_show=6))
 class CertifiedMapSettings(Segmenting):
     "What 09_mi_certified can be told."
     preset: str = "quick"   # where these settings come from

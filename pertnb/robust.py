@@ -8,7 +8,7 @@ __all__ = ['METHODS', 'AUGMIX', 'MIXES', 'PERTURBED', 'ROBUSTBENCH', 'check_meth
            'train_methods', 'is_correct', 'accuracy_rows', 'robust_rows', 'worst_rows', 'attacked_part',
            'evaluation_folder', 'evaluate', 'kept_part', 'summarise', 'compare']
 
-# %% ../nbs/api/11_robust.ipynb #65115581
+# %% ../nbs/api/11_robust.ipynb #80d0d25f
 from functools import partial
 import pandas as pd
 import torch
@@ -25,7 +25,7 @@ from .paths import data_root, digest, locked, write_tensors
 from .report import read_rows, write_rows
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import Schedule, autocast, check_time, compiled_set, fast_bf16, fit, load_weights, read_tensors, run_folder, share, source_version
+from .train import Schedule, autocast, check_time, compiled_set, fast_bf16, fit, read_tensors, run_folder, share, source_version, started
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -141,7 +141,7 @@ def validation_loss(
         return sum(each) / len(views)
     return validate
 
-# %% ../nbs/api/11_robust.ipynb #9d95f95e
+# %% ../nbs/api/11_robust.ipynb #c96df320
 def fit_classifier(
     method,   # names the run
     loss,     # for `fit`
@@ -156,13 +156,9 @@ def fit_classifier(
     "Train (or load) a classifier by a loss: returns it in eval mode, and its log."
     settings = dict(decides, method=method, data=views.digest, index=digest(views.index.cpu().numpy()), net=net)
     if start is not None: settings |= dict(start=digest(*start.values()))
-    def build():
-        model = make_classifier(**net)
-        if start is not None: load_weights(model, start, "start")
-        return model
-    return fit(f"classifier-{method}", build, loss, views.index, schedule, settings, seed, **kw)
+    return fit(f"classifier-{method}", started(lambda: make_classifier(**net), start), loss, views.index, schedule, settings, seed, **kw)
 
-
+# %% ../nbs/api/11_robust.ipynb #26f64592
 def train_classifier(
     method,     # one of METHODS
     views,      # Views of the training images

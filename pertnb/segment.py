@@ -6,7 +6,7 @@
 __all__ = ['METHODS', 'MIXES', 'pixel_loss', 'attack_maps', 'draw_maps', 'segmentation_loss', 'train_segmenter', 'count_rows',
            'accuracy_and_iou', 'evaluate_segmenter', 'vote_rows', 'certify_maps', 'certified_share']
 
-# %% ../nbs/api/22_segment.ipynb #021be592
+# %% ../nbs/api/22_segment.ipynb #ae0a599c
 from pathlib import Path
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from .paths import digest, locked
 from .report import append_rows, read_rows
 from .sets import sample_ball
 from .smoothing import certified_pixels, certify, check_same
-from .train import fit, share, source_version
+from .train import fit, share, source_version, started
 from .unet import UNetClassifier
 
 # %% ../nbs/api/22_segment.ipynb #24521ee7
@@ -91,7 +91,7 @@ def segmentation_loss(
         return pixel_loss(module(x_tilde), y).mean(), {}
     return loss
 
-# %% ../nbs/api/22_segment.ipynb #89efc6e7
+# %% ../nbs/api/22_segment.ipynb #3afc7f34
 def train_segmenter(
     method,   # one of METHODS
     scenes,   # illumination.Scenes to train on
@@ -108,12 +108,8 @@ def train_segmenter(
     set_digest = digest(*pset.cvae.state_dict().values()) if method.startswith("cvae") else None
     decides = dict(data=scenes.digest, index=digest(scenes.index.cpu().numpy()), net=net, set=set_digest, eps=set_digest and pset.eps, options=options if method in ("cvae_adversarial", "cvae_smoothing") else None,
                    start=start and digest(*start.state_dict().values()), segment=source_version(segment))
-    weights = start and {k: v.cpu() for k, v in start.state_dict().items()}
-    def build():
-        module = UNetClassifier(**net, n_classes=len(CLASS_NAMES))
-        if weights: module.load_state_dict(weights)
-        return module
-    return fit(f"segment-{method}", build, segmentation_loss(method, scenes, pset, **(options or {})), scenes.index, schedule, decides, seed, **kw)
+    weights, build = None if start is None else start.state_dict(), lambda: UNetClassifier(**net, n_classes=len(CLASS_NAMES))
+    return fit(f"segment-{method}", started(build, weights), segmentation_loss(method, scenes, pset, **(options or {})), scenes.index, schedule, decides, seed, **kw)
 
 # %% ../nbs/api/22_segment.ipynb #bac29752
 def count_rows(

@@ -234,7 +234,7 @@ def log_wealth(
         start = betaln(a, b) + np.log(betaincc(a, b, p0))
     return (grown - start - k * np.log(p0) - (n - k) * np.log1p(-p0))[back].reshape(np.shape(hits))
 
-# %% ../nbs/api/16_smoothing.ipynb #82d06e08
+# %% ../nbs/api/16_smoothing.ipynb #09a214d8
 @dataclass(frozen=True)
 class Decided:
     "Class (B, ...), -1 where not certified; whether it is certified, given up (B, ...); draws spent an image (B,)."
@@ -243,7 +243,7 @@ class Decided:
     given_up: torch.Tensor
     n: torch.Tensor
 
-
+# %% ../nbs/api/16_smoothing.ipynb #210e6f7a
 def certify_at(
     pset, model, # PerturbationSet, classifier
     x,           # images (B, C, H, W) in [0, 1]
@@ -355,7 +355,7 @@ def certified_folder(
     key = digest(repr(settings).encode(), *(t for m in models for t in m.state_dict().values()))[:10]
     return runs_dir()/f"certified-{settings.preset}-{data}-{key}"
 
-# %% ../nbs/api/16_smoothing.ipynb #c7ad77c2
+# %% ../nbs/api/16_smoothing.ipynb #2374d2dd
 def read_shards(
     folder, # of `certify_rows`
 ):
@@ -374,7 +374,7 @@ def check_same(
         if len(rows) and (name not in rows or (rows[name] != value).any()):
             raise ValueError(f"{folder} holds certificates with another {name}: delete it or write elsewhere")
 
-
+# %% ../nbs/api/16_smoothing.ipynb #7055f5be
 def certify_rows(
     folder,      # for the rows
     pset, model, # PerturbationSet, classifier, on their device

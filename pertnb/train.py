@@ -6,9 +6,10 @@
 __all__ = ['COMPILE', 'OPTIMIZERS', 'DEADLINE', 'Schedule', 'source_version', 'code_version', 'run_folder', 'fast_bf16',
            'autocast', 'compiled', 'compiled_set', 'as_written', 'chosen_device', 'best_device', 'epoch_order',
            'batch_indices', 'Unfinished', 'time_box', 'time_is_up', 'check_time', 'save_state', 'last_good',
-           'load_weights', 'read_tensors', 'load_state', 'Run', 'share', 'SharedBatchNorm', 'share_batch_norm',
-           'train_step', 'check_losses', 'log_row', 'judge', 'stop', 'unfinished', 'loop', 'write_log', 'read_log',
-           'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth', 'learn_lighting']
+           'load_weights', 'started', 'read_tensors', 'load_state', 'Run', 'share', 'SharedBatchNorm',
+           'share_batch_norm', 'train_step', 'check_losses', 'log_row', 'judge', 'stop', 'unfinished', 'loop',
+           'write_log', 'read_log', 'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth',
+           'learn_lighting']
 
 # %% ../nbs/api/10_train.ipynb #400e8b45
 import inspect, json, math, os, time
@@ -211,11 +212,23 @@ def last_good(path):
     "What to say of the last checkpoint where a run goes wrong."
     return f"the last good checkpoint is {path}" if path.exists() else f"there is no checkpoint yet at {path}"
 
-# %% ../nbs/api/10_train.ipynb #a33e7557
+# %% ../nbs/api/10_train.ipynb #19dbf5d3
 def load_weights(module, tensors, path):
     "load_state_dict; ValueError with one line where the tensors are another module's."
     try: module.load_state_dict(tensors)
     except RuntimeError: raise ValueError(f"{path} holds the weights of another network; delete it to train from the start") from None
+
+
+def started(
+    build, # () -> nn.Module
+    start, # state dict to start from; None: from nothing
+):
+    "The same, with these weights; ValueError with one line where they are another network's."
+    def made():
+        module = build()
+        if start is not None: load_weights(module, start, "start")
+        return module
+    return made
 
 
 def read_tensors(path, device="cpu"):
@@ -516,7 +529,7 @@ def bound_loss(
         return total.mean(), {error: err.detach().mean() / x[0].numel(), "kl": div.detach().mean(), "beta": torch.tensor(b)}
     return loss
 
-# %% ../nbs/api/10_train.ipynb #91aa1781
+# %% ../nbs/api/10_train.ipynb #ae2ac9c6
 def learn(
     name,     # of the run
     net,      # arguments of cvae.make_cvae
@@ -530,13 +543,9 @@ def learn(
     **kw,     # device, progress, ... of `fit`
 ):
     "Train a CVAE and make it a PerturbationSet whose eps is the largest latent norm over validation pairs; also the log."
-    weights = start and {k: v.cpu() for k, v in start.state_dict().items()}
-    def build():
-        module = cvae.make_cvae(**net)
-        if weights: module.load_state_dict(weights)
-        return module
+    weights = None if start is None else start.state_dict()
     if weights: decides = decides | dict(start=digest(*weights.values()))
-    model, log = fit(name, build, loss, index, schedule, decides | dict(net=net), seed, **kw)
+    model, log = fit(name, started(lambda: cvae.make_cvae(**net), weights), loss, index, schedule, decides | dict(net=net), seed, **kw)
     return PerturbationSet(model, **select_radius(model, *held_out)), log
 
 # %% ../nbs/api/10_train.ipynb #92c83498
