@@ -80,7 +80,7 @@ def prepare_cell(
     elif folded and "parameters" not in tags: tags = [*tags, "hide-input"]
     return cell | dict(source=code, metadata=dict(tags=tags, mystnb=dict(code_prompt_show=prompt, code_prompt_hide=prompt)))
 
-# %% ../nbs/api/25_site.ipynb #7522e656
+# %% ../nbs/api/25_site.ipynb #4d15322c
 def read_figures():
     "Figures in order of preset and name: dicts of preset, stem, caption, origin."
     found = []
@@ -100,8 +100,11 @@ def saved_from(
     stem, # of a figure
 ):
     "Name of the variable that a cell saves as that figure, or None."
-    calls = re.findall(r'save_figure\((\w+)[^"]*?f?"(\w[^"]*)"', source(cell)) if cell["cell_type"] == "code" else []
-    return next((name for name, text in calls if re.fullmatch(re.sub(r"\{.*?\}", r"\\w+", text), stem)), None)
+    text = source(cell) if cell["cell_type"] == "code" else ""
+    for name, given in re.findall(r'save_figure\((\w+)[^",]*, *(f?"[^"]*"|\w+)', text):
+        stems = [given.lstrip("f").strip('"')] if '"' in given else re.findall(r'"(\w+)"', text) # a variable: any name that the cell spells out
+        if any(re.fullmatch(re.sub(r"\{.*?\}", r"\\w+", s), stem) for s in stems): return name
+    return None
 
 
 def drawn(
