@@ -7,9 +7,9 @@ __all__ = ['FEW', 'AWHILE', 'EXPERIMENTS', 'Cost', 'kept', 'measured', 'line', '
            'few_and_many', 'cvae_training', 'fresh_set', 'cvae_judging', 'cvae_cost', 'robust_cost', 'method_training',
            'method_judging', 'resident', 'estimate', 'announce']
 
-# %% ../nbs/api/11a_estimate.ipynb #f328b29d
+# %% ../nbs/api/11a_estimate.ipynb #7c59c289
 import re, resource, sys, time
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 import torch
 from accelerate import Accelerator
@@ -20,20 +20,22 @@ from .nets import make_classifier
 from .pairs import Views, generator
 from .paths import device_name
 from .presets import CorruptionSettings, CvaeSettings, RobustSettings
+from .roofline import Counter
 from .sets import PerturbationSet
 from .train import OPTIMIZERS, Run, Schedule, chosen_device, cvae_loss, fast_bf16, train_step
 
-# %% ../nbs/api/11a_estimate.ipynb #2aa69854
+# %% ../nbs/api/11a_estimate.ipynb #6ea19c49
 @dataclass(frozen=True)
 class Cost:
     "What a part of an experiment takes."
-    seconds: float
-    memory: float = 0. # bytes, beside what the process holds before
+    seconds: float = 0.
+    memory: float = 0.     # bytes, beside what the process holds before
+    operations: float = 0. # floating-point, of convolutions and matrix products, as roofline counts them
 
-    def __add__(self, other): return Cost(self.seconds + other.seconds, max(self.memory, other.memory))
-    def __rmul__(self, times): return Cost(times * self.seconds, self.memory)
+    def __add__(self, other): return Cost(self.seconds + other.seconds, max(self.memory, other.memory), self.operations + other.operations)
+    def __rmul__(self, times): return Cost(times * self.seconds, self.memory, times * self.operations)
 
-# %% ../nbs/api/11a_estimate.ipynb #da288f23
+# %% ../nbs/api/11a_estimate.ipynb #f9ee3caa
 def kept(
     work, # () -> anything
 ):
@@ -50,30 +52,33 @@ def measured(
     work,   # () -> anything
     device, # torch.device on which it works
 ):
-    "Seconds of the quickest of up to three calls, as long as they are short, and bytes kept in one more before them."
-    held, took = kept(work), []
+    "Cost of a call: seconds of the quickest of up to three, as long as they are short; bytes and operations of one more before them."
+    took = []
+    with Counter() as counter: held = kept(work)
     while len(took) < 3 and sum(took) < 1: # what else the machine does only ever adds time
         if device.type == "cuda": torch.cuda.synchronize(device)
         start = time.perf_counter()
         work()
         if device.type == "cuda": torch.cuda.synchronize(device)
         took.append(time.perf_counter() - start)
-    return min(took), held
+    return Cost(min(took), held, counter.work.flops)
 
-# %% ../nbs/api/11a_estimate.ipynb #2e60ebcd
+# %% ../nbs/api/11a_estimate.ipynb #be100027
 FEW = 1, 3    # images of a measured step on a CPU, the second at least
 AWHILE = 0.2  # seconds that the second may take where it has more
 
 
 def line(
-    at,     # positions (one or two)
-    values, # what was measured there
-    where,  # position asked for
+    at,    # positions (one or two)
+    costs, # measured there
+    where, # position asked for
 ):
-    "The value on the line through the points, at least the largest one measured; in proportion where there is one point."
-    if len(at) == 1: return values[0] * where / at[0]
-    slope = max(0, (values[1] - values[0]) / (at[1] - at[0]))
-    return max(values[1] + slope * (where - at[1]), min(values))
+    "The cost on the line through the points, at least the least one measured; in proportion where there is one point."
+    def follow(values):
+        if len(at) == 1: return values[0] * where / at[0]
+        slope = max(0, (values[1] - values[0]) / (at[1] - at[0]))
+        return max(values[1] + slope * (where - at[1]), min(values))
+    return Cost(*map(follow, zip(*map(astuple, costs))))
 
 
 def stand_in(
@@ -86,7 +91,7 @@ def stand_in(
     pixels = lambda *shape: torch.randint(256, (*shape, 3, 32, 32), dtype=torch.uint8, generator=gen).to(device)
     return Views(pixels(n), pixels(len(names), n), (torch.arange(n) % 10).to(device), torch.arange(n, device=device), names, "")
 
-# %% ../nbs/api/11a_estimate.ipynb #392c8488
+# %% ../nbs/api/11a_estimate.ipynb #874e9e31
 def train_cost(
     build,    # () -> nn.Module
     loss_on,  # views -> loss for train.fit
@@ -99,19 +104,18 @@ def train_cost(
     optimizer = OPTIMIZERS[schedule.optimizer](module.parameters(), schedule)
     accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision="bf16" if fast_bf16(device) else "no")
     prepared, fast = accelerator.prepare(module, optimizer)
-    batch, times, bytes_ = min(schedule.batch_size, n), [], []
-    sizes = [k for k in FEW if k < batch] if device.type == "cpu" else []
-    for i, k in enumerate(sizes or [batch]):
-        if i: k = sizes[i] = max(k, min(batch, int(AWHILE / times[0])))
+    batch = min(schedule.batch_size, n)
+    at, costs = [k for k in FEW if k < batch] if device.type == "cpu" else [], []
+    at = at or [batch]
+    for i, k in enumerate(at):
+        if i: k = at[i] = max(k, min(batch, int(AWHILE / costs[0].seconds)))
         views = stand_in(k, device)
         run = Run(module, loss_on(views), views.index, replace(schedule, batch_size=k), 0, Path("estimate"), device)
-        took, held = measured(lambda: train_step(run, prepared, fast, accelerator, 0), device)
-        times.append(took), bytes_.append(held)
-    weights = 4 * sum(p.numel() * p.element_size() for p in module.parameters())
-    at = sizes or [batch]
-    return Cost(line(at, times, batch) * max(1, n // batch) * schedule.epochs, line(at, bytes_, batch) + weights + 13 * n * 3072)
+        costs.append(measured(lambda: train_step(run, prepared, fast, accelerator, 0), device))
+    step, weights = line(at, costs, batch), 4 * sum(p.numel() * p.element_size() for p in module.parameters())
+    return max(1, n // batch) * schedule.epochs * replace(step, memory=step.memory + weights + 13 * n * 3072)
 
-# %% ../nbs/api/11a_estimate.ipynb #f63f6560
+# %% ../nbs/api/11a_estimate.ipynb #bb1f2caa
 def corruption_cost(
     s,      # presets.CorruptionSettings
     device, # torch.device
@@ -119,17 +123,17 @@ def corruption_cost(
     "Cost of notebook 03."
     n = 8192 if device.type == "cuda" else 64
     x = stand_in(n, device, ()).images
-    each = {c: measured(lambda: corruptions.corrupt(c, x, 5, generator("estimate", device=device)), device)[0] / n for c in corruptions.NAMES}
+    each = {c: measured(lambda: corruptions.corrupt(c, x, 5, generator("estimate", device=device)), device).seconds / n for c in corruptions.NAMES}
     made = sum(each[c] for c in corruptions.TRAIN) * s.n_train
     return Cost(sum(each.values()) * len(s.levels()) * s.n_test + made, (s.n_train + 2 * s.n_test) * 3072)
 
-# %% ../nbs/api/11a_estimate.ipynb #4346c559
+# %% ../nbs/api/11a_estimate.ipynb #7341418e
 def few_and_many(work, at, where, device):
-    "Seconds of work(where), from those of work at two places, the second farther where the first takes little."
+    "Cost of work(where), from those of work at two places, the second farther where the first takes little. Memory is left out: a training takes more."
     few, many = at
-    first = measured(lambda: work(few), device)[0]
-    many = max(many, min(where, int(few * AWHILE / first)))
-    return line((few, many), (first, measured(lambda: work(many), device)[0]), where)
+    first = measured(lambda: work(few), device)
+    many = max(many, min(where, int(few * AWHILE / first.seconds)))
+    return replace(line((few, many), (first, measured(lambda: work(many), device)), where), memory=0.)
 
 
 def cvae_training(s, device):
@@ -148,7 +152,7 @@ def cvae_judging(s, device):
     pset, n = fresh_set(s, device), 250 if device.type == "cuda" else 4
     x = stand_in(n, device, ()).images
     judge = lambda steps: quality.evaluate_set(pset, x, x, generator("estimate"), steps, s.n_samples)
-    return Cost(few_and_many(judge, (1, 3), s.pgd_steps, device) / n * s.n_test * len(corruptions.TRAIN))
+    return s.n_test * len(corruptions.TRAIN) / n * few_and_many(judge, (1, 3), s.pgd_steps, device)
 
 
 def cvae_cost(
@@ -158,14 +162,14 @@ def cvae_cost(
     "Cost of notebook 04."
     return len(s.pairings) * (cvae_training(s, device) + cvae_judging(s, device))
 
-# %% ../nbs/api/11a_estimate.ipynb #1531ad92
+# %% ../nbs/api/11a_estimate.ipynb #f31e0de5
 def robust_cost(
     s,      # presets.RobustSettings
     device, # torch.device
 ):
     "Cost of notebook 05."
     shared = s.shared() if s.retrain else CvaeSettings()
-    pset, total = fresh_set(shared, device), cvae_training(shared, device) if s.retrain else Cost(0)
+    pset, total = fresh_set(shared, device), cvae_training(shared, device) if s.retrain else Cost()
     for method in s.methods: total += method_training(s, method, pset, device)
     return total + len(s.methods) * method_judging(s, pset, device)
 
@@ -184,9 +188,9 @@ def method_judging(s, pset, device):
     x = views.images / 255
     with torch.no_grad(): y = model(x).argmax(1) # so that none leaves the batch before the last step
     step = few_and_many(lambda k: attack_classifier(pset, model, x, y, 1e-9, k), (1, 2), s.attack_steps(), device)
-    return Cost(step / len(x) * s.n_test)
+    return s.n_test / len(x) * step
 
-# %% ../nbs/api/11a_estimate.ipynb #76e30638
+# %% ../nbs/api/11a_estimate.ipynb #91070903
 EXPERIMENTS = {CorruptionSettings: corruption_cost, CvaeSettings: cvae_cost, RobustSettings: robust_cost}
 
 
@@ -206,7 +210,7 @@ def estimate(
     device = chosen_device(device)
     held = resident() if device.type == "cpu" else 0
     cost = EXPERIMENTS[type(settings)](settings, device)
-    return Cost(cost.seconds, cost.memory + held)
+    return replace(cost, memory=cost.memory + held)
 
 
 def announce(

@@ -213,7 +213,7 @@ def check_stages(
     if unknown := [n for n in asked if n not in STAGES]: raise ValueError(f"unknown stage {unknown[0]!r}: known are {', '.join(STAGES)}")
     return [n for n in STAGES if n in asked]
 
-# %% ../nbs/api/29a_stages.ipynb #bccb11ee
+# %% ../nbs/api/29a_stages.ipynb #6bb4f0c3
 def stage_cost(
     s,     # Section
     stage, # one of STAGES
@@ -235,7 +235,7 @@ def stage_cost(
     model, x = build().to(device=s.device, memory_format=torch.channels_last).eval(), estimate.stand_in(2, s.device, ()).images / 255
     draw = lambda n: smoothing.predict(pset, model, x, 1., n, batch_size=s.certified.sample_batch)
     few = (5, 15) if s.device.type == "cpu" else (2000, 6000)
-    return estimate.Cost(estimate.few_and_many(draw, few, 2 * s.certified.n, s.device) / len(x) * s.certified.n_certified)
+    return s.certified.n_certified / len(x) * estimate.few_and_many(draw, few, 2 * s.certified.n, s.device)
 
 
 def announce(
@@ -244,7 +244,7 @@ def announce(
 ):
     "Print about how long each stage will take here, and how much memory; `smoke` and `quick` are soon over and say nothing."
     if s.preset in ("smoke", "quick"): return
-    total = estimate.Cost(0.)
+    total = estimate.Cost()
     for stage in stages:
         cost = stage_cost(s, stage)
         print(f"{stage:28} about {cost.seconds / 60:8.1f} minutes, {cost.memory / 1e9:5.1f} GB", flush=True)
