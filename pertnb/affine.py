@@ -30,7 +30,7 @@ def draw_rts(
     angle, scale = (2 * torch.rand(n, **kw) - 1) * DEGREES, SCALES[0] + (SCALES[1] - SCALES[0]) * torch.rand(n, **kw)
     return dict(angle=angle, scale=scale, shift=torch.randint(-SHIFT, SHIFT + 1, (n, 2), **kw).float())
 
-# %% ../nbs/api/15_affine.ipynb #98a2d3d8
+# %% ../nbs/api/15_affine.ipynb #654bfb10
 def inverse_maps(
     draws,       # dict(angle, scale, shift)
     size=SIZE,   # pixels a side of the input
@@ -63,7 +63,7 @@ def apply_rts(
     x = to_float(x)
     return F.grid_sample(x, sampling_grid(inverse_maps(draws, x.shape[2], canvas), canvas), align_corners=False)
 
-
+# %% ../nbs/api/15_affine.ipynb #1cdee9c4
 def frame(
     x,             # images (B, C, h, h), uint8 or float in [0, 1]
     canvas=CANVAS, # pixels a side of the output
@@ -151,7 +151,7 @@ def draw_true_pairs(
         draws = {name: v[i, which] for name, v in pairs.fixed.items()}
     return condition(pairs.images[i]), apply(pairs.images[i], draws), draws
 
-# %% ../nbs/api/15_affine.ipynb #ebd4687c
+# %% ../nbs/api/15_affine.ipynb #9dbbcdfe
 def all_places(
     y, # images (B, 1, H, W)
     r, # images (B, R, H, W), each at the middle place
@@ -165,7 +165,7 @@ def all_places(
     square = lambda t: t.square().sum((2, 3))
     return (square(y)[:, :, None, None] + square(r)[:, :, None, None] - 2 * cross.view(B, R, 2*reach + 1, 2*reach + 1)) / (H * W)
 
-
+# %% ../nbs/api/15_affine.ipynb #051f345e
 def nearest_rts(
     x,     # images (B, 1, 28, 28), uint8 or float
     y,     # images (B, 1, 42, 42), float in [0, 1]

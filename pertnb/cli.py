@@ -78,7 +78,7 @@ def find_notebook(
     if len(found) != 1: raise Usage(f"unknown notebook {word!r}: known are {', '.join(known)}")
     return found[0]
 
-# %% ../nbs/api/27_cli.ipynb #46a089c1
+# %% ../nbs/api/27_cli.ipynb #240b8951
 def check_parameters(
     stem,   # of the notebook
     values, # dict of parameters
@@ -101,7 +101,7 @@ def kept_as(
     if len(plain) > 80 or plain != rest: plain = f"-{digest(rest.encode())[:8]}"
     return runs_dir() / "notebooks" / f"{stem}-{values.get('preset') or 'quick'}{plain}.ipynb"
 
-
+# %% ../nbs/api/27_cli.ipynb #2a2a4b85
 def execute(
     notebook, # path
     values,   # dict of parameters

@@ -194,7 +194,7 @@ def verdict(
             + bar(min(1, seen.norm / eps), f'<span class="pertnb-norm">‖u‖ = {seen.norm:.2f}</span> of ε = {eps:.2f}', "#3b7dd8")
             + f"<div>change of a pixel: {255 * seen.change:.1f} grey levels (root mean square)</div>")
 
-# %% ../nbs/api/28_explore.ipynb #30f2460f
+# %% ../nbs/api/28_explore.ipynb #e01237d8
 def attended():
     "Whether somebody sits at this kernel: JupyterLab can answer a question, papermill and tests can't."
     kernel = getattr(get_ipython(), "kernel", None)
@@ -207,7 +207,7 @@ def need_widgets():
     except ImportError: raise ImportError('the explorer needs ipywidgets: pip install "pertnb[explore]"') from None
     return ipywidgets
 
-
+# %% ../nbs/api/28_explore.ipynb #7faf1345
 class Explorer:
     "Sliders over one image's set; `explorer.ui` is the widget."
     def __init__(self,

@@ -402,7 +402,7 @@ def gather(
     index, aside = split_alike(same_images(own.images), share, generator("split", s.seed))
     return Case(own.take(index), own.take(aside), test.take(torch.arange(min(len(test), s.n_test))), tuple(lines))
 
-# %% ../nbs/api/26a_own.ipynb #b66e3cc8
+# %% ../nbs/api/26a_own.ipynb #09d7f39b
 def fold_to(
     size,      # H, W
     positions, # wanted, at most
@@ -412,7 +412,7 @@ def fold_to(
     while -(-size[0] // patch) * -(-size[1] // patch) > positions and 2 * patch <= min(size): patch *= 2
     return patch
 
-# %% ../nbs/api/26a_own.ipynb #a8e8b9c3
+
 def directions(
     own,       # Own
     share=.95, # of the variance

@@ -101,7 +101,7 @@ def released_name(
     for pattern, new in layout.names: name = re.sub(pattern, new, name)
     return name
 
-# %% ../nbs/api/05a_released.ipynb #7e99063c
+# %% ../nbs/api/05a_released.ipynb #7875c31a
 def convert(
     net,    # nn.Module that is to get the weights
     state,  # {released name: tensor}
@@ -132,7 +132,7 @@ def find_layout(state, layouts, path):
         if layout.mark in state: return name
     raise ValueError(f"{path} holds no network of the released code ({', '.join(layouts)}): its keys are {', '.join(list(state)[:5])}, ...")
 
-
+# %% ../nbs/api/05a_released.ipynb #4d5016f7
 def sizes_of(state, layout, path):
     "The network's sizes, told by the shapes of its weights."
     try: return layout.sizes(state)

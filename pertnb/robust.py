@@ -318,7 +318,7 @@ def attacked_part(
     if lo < few: rows = pd.concat([rows, worst_rows(model, pset, x[lo:hi], y[lo:hi], rows, strong_steps, seed=f"{seed}, from {lo}" if lo else seed)], ignore_index=True)
     return rows.assign(image=rows.image + lo), u
 
-# %% ../nbs/api/11_robust.ipynb #d5974c1b
+# %% ../nbs/api/11_robust.ipynb #fdb49507
 def evaluation_folder(
     model, pset, # classifier, PerturbationSet
     **settings,  # everything else that decides the outcome
@@ -352,7 +352,7 @@ def evaluate(
     with locked(folder/".lock"), autocast(x.device): done = [kept_part(folder, name, work, last=name == parts[-1][0]) for name, work in parts]
     return pd.concat([rows for rows, _ in done], ignore_index=True), torch.cat([u for _, u in done if u is not None]).to(x.device)
 
-
+# %% ../nbs/api/11_robust.ipynb #41619bfe
 def kept_part(
     folder, # of the evaluation
     name,   # of the part

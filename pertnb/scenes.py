@@ -150,7 +150,7 @@ SHAPES = {"Ceramic": "cup bowl vase", "Metal": "cylinder cup bowl box", "Glass":
           "Fabric/cloth": "ball box", "Leather": "box ball", "Rubber/latex": "ball cylinder", "Paper/tissue": "box cylinder", "Cardboard": "box", "Wood": "box bowl cylinder",
           "Foliage": "cone ball", "Food": "ball", "Sponge": "box", "Styrofoam": "box cup", "Cork/corkboard": "cylinder", "Stone": "ball box", "Brick": "box", "Painted": "box"}
 
-# %% ../nbs/api/20_scenes.ipynb #87d4adb0
+# %% ../nbs/api/20_scenes.ipynb #06457e87
 def room(
     rng,  # NumPy generator
     size, # width, depth, height
@@ -175,7 +175,7 @@ def balls(
     return [Thing("Plastic - opaque", place(-1), profile=profile, look=plain(.25, "plastic", .4), role="gray ball"),
             Thing("Metal", place(1), profile=profile, look=plain(.85, "metal", .03), role="chrome ball")]
 
-
+# %% ../nbs/api/20_scenes.ipynb #39f00481
 def objects(
     rng, # NumPy generator
     at,  # middle of the table's top

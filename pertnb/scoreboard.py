@@ -13,7 +13,7 @@ import pandas as pd
 from .paths import tables_dir
 from .report import read_paper, read_rows
 
-# %% ../nbs/api/18_scoreboard.ipynb #bf8b9075
+# %% ../nbs/api/18_scoreboard.ipynb #b7ad5c76
 ORDER = "paper", "fast", "small", "quick"
 ORIGIN = "preset", "data", "seed", "n", "commit", "seconds", "device"
 
@@ -42,7 +42,7 @@ def layer_rows(
     layers = wide[wide.row.str.contains(": ")]
     return pd.DataFrame([dict(row=row, column=c, value=v, preset="built") for row, text in zip(layers.row, layers["built, paper"]) for c, v in layer_numbers(text).items()])
 
-
+# %% ../nbs/api/18_scoreboard.ipynb #3fafc045
 def read_results():
     "Tidy rows of all tables of ours that the paper has too, best preset first: table, row, column, value, their spread and origin."
     found = []

@@ -192,7 +192,7 @@ def select_radius(
     quantiles = torch.quantile(norms, torch.tensor([.25, .5, .75], dtype=torch.float64))
     return dict(eps=float(norms.max()), percentiles=quantiles.tolist())
 
-# %% ../nbs/api/07_sets.ipynb #f90ca3a3
+# %% ../nbs/api/07_sets.ipynb #2d5df5eb
 def save_set(
     pset,       # PerturbationSet
     path,       # of the .safetensors file
@@ -204,7 +204,7 @@ def save_set(
     if bad := [k for k, v in tensors.items() if not v.isfinite().all()]: raise ValueError(f"{bad[0]} holds numbers that are not finite: not saved")
     write_tensors(path, tensors, {"pertnb": json.dumps(about)})
 
-
+# %% ../nbs/api/07_sets.ipynb #cd9a7a60
 def load_set(
     path, # of a file that save_set wrote, or of a checkpoint of the released code
     eps=None, # radius, for the latter, which holds none

@@ -80,7 +80,7 @@ def prepare_cell(
     elif folded and "parameters" not in tags: tags = [*tags, "hide-input"]
     return cell | dict(source=code, metadata=dict(tags=tags, mystnb=dict(code_prompt_show=prompt, code_prompt_hide=prompt)))
 
-# %% ../nbs/api/25_site.ipynb #4d15322c
+# %% ../nbs/api/25_site.ipynb #cc360a51
 def read_figures():
     "Figures in order of preset and name: dicts of preset, stem, caption, origin."
     found = []
@@ -116,7 +116,7 @@ def drawn(
     makes = re.compile(rf"\b{name}(?:, \w+)* = ") # with spaces: no keyword's
     return next((i for i in range(k, -1, -1) if cells[i]["cell_type"] == "code" and makes.search(source(cells[i]))), k)
 
-
+# %% ../nbs/api/25_site.ipynb #939f9e2f
 def place(
     figure,    # one of read_figures
     notebooks, # of read_notebooks
@@ -125,7 +125,7 @@ def place(
     return next(((page, drawn(nb["cells"], k, name)) for page, nb in notebooks.items() for k, cell in enumerate(nb["cells"])
                  if (name := saved_from(cell, figure["stem"]))), None)
 
-# %% ../nbs/api/25_site.ipynb #c90ba398
+# %% ../nbs/api/25_site.ipynb #05af508c
 def thumbnail(
     figure, # one of read_figures
     folder, # where it is written
@@ -156,7 +156,7 @@ def with_captions(
     html_of = lambda caption: dict(output_type="display_data", metadata={}, data={"text/html": f'<p class="finding">{html.escape(caption)}</p>'})
     return rest + [html_of(caption) for caption in below]
 
-
+# %% ../nbs/api/25_site.ipynb #38186da2
 def prepare(
     nb,       # notebook
     folded,   # fold all code
@@ -282,7 +282,7 @@ def setup(app):
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     return dict(parallel_read_safe=True)
 
-# %% ../nbs/api/25_site.ipynb #c17f4675
+# %% ../nbs/api/25_site.ipynb #54824470
 STYLE = """
 @media (min-width: 63em) {
   .sidebar-drawer { min-width: 17em; width: calc(50% - 31em); }
@@ -327,7 +327,7 @@ CONFIG = dict(
     add_module_names=False, autodoc_member_order="bysource", autodoc_default_options={"members": True, "undoc-members": True, "no-value": True},
     html_use_index=False, html_domain_indices=False, html_copy_source=False, html_show_sourcelink=False, html_show_copyright=False, html_show_search_summary=False) # summaries would be fetched
 
-
+# %% ../nbs/api/25_site.ipynb #9d938ec8
 def toctree(
     entries, # names of pages
     caption="", # above them in the sidebar
@@ -336,7 +336,7 @@ def toctree(
     "A table of contents in Markdown."
     return "\n".join(["```{toctree}", ":maxdepth: 1", *([f":caption: {caption}"] if caption else []), *([":hidden:"] if hidden else []), "", *entries, "```"])
 
-
+# %% ../nbs/api/25_site.ipynb #0274badf
 def write_pages(
     folder, # Sphinx's sources
 ):
@@ -366,7 +366,7 @@ def write_pages(
         text = f"pertnb.{module}\n{'=' * 60}\n\nFrom the notebook :doc:`/{page}`.\n\n.. automodule:: pertnb.{module}\n"
         (folder / "reference" / f"{module}.rst").write_text(text, encoding="utf-8")
 
-
+# %% ../nbs/api/25_site.ipynb #e735e56f
 def check_out(
     out, # folder that the site goes into
 ):

@@ -80,10 +80,10 @@ def sigma_for(
     if (p := alpha**(1 / n)) <= .5: raise ValueError(f"n = {n} draws certify nothing at alpha = {alpha}: ask for at least {math.floor(-math.log2(alpha)) + 1}")
     return radius / float(ndtri(p))
 
-# %% ../nbs/api/16_smoothing.ipynb #f4e059c8
+# %% ../nbs/api/16_smoothing.ipynb #56fec1c2
 BLOCK = 500  # draws of an image at a time: part of what decides its draws
 
-
+# %% ../nbs/api/16_smoothing.ipynb #fd04e4fb
 class Noisy:
     "Votes of h(g(x, z)) with u from N(centre, sigma^2 I), for many images at once."
     def __init__(self,
@@ -170,7 +170,7 @@ def looks(
     last = len(totals) - 1
     return [(total, .5**max(1, last - k + 1) if k and last else .5**last) for k, total in enumerate(totals)]
 
-# %% ../nbs/api/16_smoothing.ipynb #4ed096c9
+# %% ../nbs/api/16_smoothing.ipynb #4a6c74fb
 @dataclass(frozen=True)
 class Certified:
     "Class (B, ...), -1 where it abstains; radius (B, ...); lower bound p (B, ...); class that was tested; its votes; draws spent an image (B,)."
@@ -193,7 +193,7 @@ def can_gain(
     reach = np.minimum(upper_bound(hits, done, level), lower_bound(hits + n - done, n, level))
     return (radius_of(reach, sigma) - radius_of(p, sigma)).reshape(len(hits), -1).max(1)
 
-
+# %% ../nbs/api/16_smoothing.ipynb #ab864e4b
 def certify(
     pset, model, # PerturbationSet, classifier
     x,           # images (B, C, H, W) in [0, 1]
@@ -298,7 +298,7 @@ def certified_pixels(
     np.put_along_axis(passed, order, np.logical_and.accumulate(ranked <= alpha / np.arange(flat.shape[1], 0, -1), 1), 1)
     return passed.reshape(p.shape)
 
-# %% ../nbs/api/16_smoothing.ipynb #1c2c433d
+# %% ../nbs/api/16_smoothing.ipynb #a97be697
 class Smoothed(nn.Module):
     "d (B, K) in the unit ball -> log of the mean probabilities at u = reach * d, over draws of noise that stay the same; for `strong.worst_case`."
     def __init__(self,
@@ -320,7 +320,7 @@ class Smoothed(nn.Module):
         log_p = self.classifier(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i]))).log_softmax(1)
         return log_p.unflatten(0, (-1, self.draws)).logsumexp(1) - math.log(self.draws)
 
-
+# %% ../nbs/api/16_smoothing.ipynb #9436843d
 def attack_certified(
     pset, model, # PerturbationSet, classifier
     x,           # images (B, C, H, W) in [0, 1]

@@ -148,7 +148,7 @@ def judge_method(s, method, paper=False):
     print("  " + ", ".join(f"{r.kind}{f' {r.eps:.1f}' if r.eps else ''} {r.accuracy:.1f}" for r in table.itertuples()))
     return len(images), None
 
-# %% ../nbs/api/29a_stages.ipynb #6bfffb57
+# %% ../nbs/api/29a_stages.ipynb #723d617a
 NOISES = "25%", "50%", "75%"
 
 
@@ -169,7 +169,7 @@ def learn_noise(s, noise):
     print(f"  sigma {sigma:.3f}, last accuracy under noise {log.accuracy.iloc[-1]:.1%}")
     return round(s.certified.epochs * len(training_views(s, s.certified.n_train)[0])), log.attrs["seconds"]
 
-
+# %% ../nbs/api/29a_stages.ipynb #1c2aefb7
 def certify_noise(s, noise, chunk=50):
     "Certificates by a fixed number of draws, as notebook 06 has them, and by the sequential test at each radius in reach; the unit is a draw."
     models = {n: train_noise(s, n)[0] for n in NOISES}

@@ -37,7 +37,7 @@ from .pairs import check_pairing, draw_pairs, generator
 from .paths import atomic_write, digest, locked, runs_dir, write_tensors
 from .sets import PerturbationSet, select_radius
 
-# %% ../nbs/api/10_train.ipynb #7033718b
+# %% ../nbs/api/10_train.ipynb #ebe14874
 @dataclass(frozen=True)
 class Schedule:
     "How long and how fast a run learns."
@@ -60,7 +60,7 @@ class Schedule:
         check_number("peak", self.peak, above=True)
         if self.peak >= 1: raise ValueError(f"peak must be a share of the run, below 1, got {self.peak!r}")
 
-# %% ../nbs/api/10_train.ipynb #38dbbcff
+
 COMPILE = "default", "reduce-overhead", "max-autotune" # the second and third replay CUDA graphs
 OPTIMIZERS = {
     "adam": lambda params, s: torch.optim.Adam(params, weight_decay=s.weight_decay, fused=True),
@@ -212,7 +212,7 @@ def last_good(path):
     "What to say of the last checkpoint where a run goes wrong."
     return f"the last good checkpoint is {path}" if path.exists() else f"there is no checkpoint yet at {path}"
 
-# %% ../nbs/api/10_train.ipynb #19dbf5d3
+# %% ../nbs/api/10_train.ipynb #55a60b56
 def load_weights(module, tensors, path):
     "load_state_dict; ValueError with one line where the tensors are another module's."
     try: module.load_state_dict(tensors)
@@ -239,7 +239,7 @@ def read_tensors(path, device="cpu"):
     except Exception as error:
         raise ValueError(f"{path} can't be read ({error}); delete it to train from the start") from None
 
-
+# %% ../nbs/api/10_train.ipynb #3edfdbaa
 def load_state(path, module, optimizer):
     "Load what save_state wrote; returns the step and the unfinished row. ValueError with one line where the file is damaged or of another run."
     tensors, header = read_tensors(path)
@@ -334,7 +334,7 @@ def train_step(
     optimizer.step()
     return dict(loss=loss.detach(), **logged)
 
-# %% ../nbs/api/10_train.ipynb #33f5c79b
+# %% ../nbs/api/10_train.ipynb #1da6bfb7
 def check_losses(
     run,    # a Run
     losses, # of consecutive steps (n,), on the device
@@ -349,7 +349,7 @@ def check_losses(
     raise FloatingPointError(f"{run.folder.name}: the loss is {float(losses[k])} at step {step + k} (images {shown}; rate "
                              f"{run.rate(step + k):.2g}); {last_good(run.folder/'state.safetensors')}")
 
-# %% ../nbs/api/10_train.ipynb #9218c4db
+
 def log_row(run, sums, count, step, started):
     "Means of `sums` over `count` steps, with step, epoch, rate, seconds and samples/s."
     means = {k: float(v) / count for k, v in sums.items()}
