@@ -100,7 +100,7 @@ def presets_table(
     columns = {p: asdict(resolve(name, {"preset": p})) for p in EXPERIMENTS[name][1]}
     return pd.DataFrame(columns, dtype=object).drop("preset", errors="ignore").rename_axis("setting")
 
-# %% ../nbs/api/01_presets.ipynb #f4e3b0ac
+# %% ../nbs/api/01_presets.ipynb #4a60d0c1
 @dataclass(frozen=True)
 class MnistSettings:
     "What 01_mnist_linf and 02_mnist_rts have in common."
@@ -120,9 +120,11 @@ class MnistSettings:
     n_grid: int = 8            # test images on the grid of known perturbations
     robust_epochs: float = 2.  # passes over the training images of each classifier
     robust_steps: int = 4      # of PGD in adversarial training
+    robust_batch_size: int = 128
+    robust_lr: float = 1e-3    # peak
     n_show: int = 8            # images in figures
 
-# %% ../nbs/api/01_presets.ipynb #8bc715b0
+# %% ../nbs/api/01_presets.ipynb #2525a584
 MNIST_PAPER, MNIST_SMOKE = dict(likelihoods=("bce", "mse"), n_train=60_000, n_test=2000, n_grid=100, robust_epochs=5., robust_steps=7), dict(data="digits", likelihoods=("bce", "mse"), n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4, robust_epochs=1., robust_steps=1)
 
 
@@ -138,10 +140,10 @@ class LinfSettings(MnistSettings):
     beta_at: tuple = (0., 0.25, 1.)          # ... at epochs 0, 5, 20
 
 
-MNIST_RTS_PAPER = dict(MNIST_PAPER, epochs=100., batch_size=128, lr=8e-4, pgd_steps=50)
+MNIST_RTS_PAPER = dict(MNIST_PAPER, epochs=100., batch_size=128, lr=8e-4, pgd_steps=50, robust_batch_size=128, robust_lr=1e-3)
 
 
-@experiment("mnist_rts", smoke=dict(MNIST_SMOKE, width=8), quick={}, small=dict(n_train=60_000, n_test=500, epochs=4., pgd_steps=50, n_grid=8, robust_epochs=2., robust_steps=4),
+@experiment("mnist_rts", smoke=dict(MNIST_SMOKE, width=8), quick={}, small=dict(n_train=60_000, n_test=200, epochs=4., pgd_steps=50, n_grid=8),
             fast=MNIST_RTS_PAPER, paper=MNIST_RTS_PAPER)
 class RtsSettings(MnistSettings):
     "What 02_mnist_rts can be told."
@@ -152,8 +154,9 @@ class RtsSettings(MnistSettings):
     batch_size: int = 64
     pgd_steps: int = 30          # of the approximation errors
     n_grid: int = 4              # test images on the grid of known perturbations
-    robust_epochs: float = 1.    # passes over the training images of each classifier
     robust_steps: int = 3        # of PGD in adversarial training
+    robust_batch_size: int = 32
+    robust_lr: float = 3e-3      # peak
     partners: tuple = (0, 1, 5)  # rows: fixed partners an image, 0 for fresh ones
     width: int = 8               # channels inside a block (the paper gives none)
     features: int = 8            # channels before the encoder's last layer
