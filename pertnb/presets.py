@@ -124,7 +124,7 @@ class MnistSettings:
     robust_lr: float = 1e-3    # peak
     n_show: int = 8            # images in figures
 
-# %% ../nbs/api/01_presets.ipynb #2525a584
+# %% ../nbs/api/01_presets.ipynb #ab6cee50
 MNIST_PAPER, MNIST_SMOKE = dict(likelihoods=("bce", "mse"), n_train=60_000, n_test=2000, n_grid=100, robust_epochs=5., robust_steps=7), dict(data="digits", likelihoods=("bce", "mse"), n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4, robust_epochs=1., robust_steps=1)
 
 
@@ -154,7 +154,7 @@ class RtsSettings(MnistSettings):
     batch_size: int = 64
     pgd_steps: int = 30          # of the approximation errors
     n_grid: int = 4              # test images on the grid of known perturbations
-    robust_steps: int = 3        # of PGD in adversarial training
+    robust_steps: int = 2        # of PGD in adversarial training
     robust_batch_size: int = 32
     robust_lr: float = 3e-3      # peak
     partners: tuple = (0, 1, 5)  # rows: fixed partners an image, 0 for fresh ones
