@@ -257,11 +257,11 @@ def certify_command(args):
     text = ", ".join(f"{100 * v:.0f}% at radius {r}" for r, v in share.items())
     return result, f"{name}, smoothed, on {len(x)} test images: {100 * result['accuracy']:.0f}% right; certified {text} (each wrong with probability at most {args.alpha:g}; largest radius that {args.draws:,} draws can give: {radius:.2f})"
 
-# %% ../nbs/api/27_cli.ipynb #ef1ac2ac
+# %% ../nbs/api/27_cli.ipynb #53ebe80f
 def site_command(args):
     "Build the documentation."
     try: from pertnb import site
-    except ImportError as error: raise RuntimeError(f"pertnb site needs what the docs extra installs ({error.name or error} is absent): pip install 'pertnb[docs]', or in a clone pip install -e '.[docs]'") from None
+    except ImportError as error: raise RuntimeError(f"pertnb site needs what the docs extra installs ({error.name or error} is absent): pip install -e '.[docs]', or in a clone pip install -e '.[docs]'") from None
     site.build(args.out)
     return dict(site=str(args.out)), f"built {args.out}: open {Path(args.out) / 'index.html'}"
 

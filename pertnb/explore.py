@@ -194,7 +194,7 @@ def verdict(
             + bar(min(1, seen.norm / eps), f'<span class="pertnb-norm">‖u‖ = {seen.norm:.2f}</span> of ε = {eps:.2f}', "#3b7dd8")
             + f"<div>change of a pixel: {255 * seen.change:.1f} grey levels (root mean square)</div>")
 
-# %% ../nbs/api/28_explore.ipynb #e01237d8
+# %% ../nbs/api/28_explore.ipynb #a237c14c
 def attended():
     "Whether somebody sits at this kernel: JupyterLab can answer a question, papermill and tests can't."
     kernel = getattr(get_ipython(), "kernel", None)
@@ -204,7 +204,7 @@ def attended():
 def need_widgets():
     "The module ipywidgets; ImportError with one clear line where it is absent."
     try: import ipywidgets
-    except ImportError: raise ImportError('the explorer needs ipywidgets: pip install "pertnb[explore]"') from None
+    except ImportError: raise ImportError('the explorer needs ipywidgets: pip install -e ".[explore]"') from None
     return ipywidgets
 
 # %% ../nbs/api/28_explore.ipynb #7faf1345

@@ -201,14 +201,15 @@ def commit():
     if not head: return pertnb.__version__
     return head + ("+" if git("status", "--porcelain", "--", "pertnb") else "")
 
-# %% ../nbs/api/00_paths.ipynb #e1953dd9
+# %% ../nbs/api/00_paths.ipynb #2d838894
 def device_name(
     device=None, # torch device or its name; default: the GPU if there is one
 ):
     "For instance 'NVIDIA H200' or 'CPU, 2 threads'."
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda": return torch.cuda.get_device_name(device)
-    return f"{device.type.upper()}, {torch.get_num_threads()} threads"
+    n = torch.get_num_threads()
+    return f"{device.type.upper()}, {n} thread{'s' * (n != 1)}"
 
 # %% ../nbs/api/00_paths.ipynb #d82c76c5
 def provenance(

@@ -177,10 +177,10 @@ def radius_curves(
         axes[0, -1].legend()
     return fig
 
-# %% ../nbs/api/12_plots.ipynb #590ba58a
+# %% ../nbs/api/12_plots.ipynb #404dd617
 def save_figure(
     fig,         # matplotlib figure
-    stem,        # of the files, as in the inventory
+    stem,        # of the files: the paper's label, where it has one
     preset,      # whose folder they go into
     caption,     # what it shows
     source=None, # a dict made by provenance()

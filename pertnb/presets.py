@@ -85,12 +85,13 @@ def resolve(
     own = {k: checked(known[k], v) for k, v in parameters.items() if v is not None}
     return replace(cls(**presets[preset]), **own, **({"preset": preset} if "preset" in known else {}))
 
-# %% ../nbs/api/01_presets.ipynb #f4547cb4
+# %% ../nbs/api/01_presets.ipynb #ebf85872
 def describe(
     settings, # an experiment's dataclass
 ):
     "One line a field: its name and its value."
-    return pd.DataFrame({"value": {k: str(v) for k, v in asdict(settings).items()}}).rename_axis("setting")
+    text = lambda v: ", ".join(map(str, v)) if isinstance(v, tuple) else str(v)
+    return pd.DataFrame({"value": {k: text(v) for k, v in asdict(settings).items()}}).rename_axis("setting")
 
 
 def presets_table(

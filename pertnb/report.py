@@ -103,7 +103,7 @@ def side_by_side(
     rows, heads = (list(dict.fromkeys(results[field])) for field in (index, columns))
     return pd.DataFrame([[cells.get((r, c), "–") for c in heads] for r in rows], pd.Index(rows), heads)
 
-# %% ../nbs/api/13_report.ipynb #eca00478
+# %% ../nbs/api/13_report.ipynb #9cc20aff
 def notes(
     results, # tidy, perhaps with the fields low and high
     source,  # a dict made by provenance()
@@ -121,8 +121,9 @@ def notes(
 def markdown_table(
     wide, # DataFrame of strings
 ):
-    "A DataFrame of strings as a Markdown table."
-    rows = [["", *wide.columns], [":--", *["--:"] * wide.shape[1]], *([head, *cells] for head, cells in zip(wide.index, wide.values))]
+    "A DataFrame of strings as a Markdown table; columns of words stand to the left."
+    side = ["--:" if column.astype(str).str.match(r"[\d<>+−–-]").any() else ":--" for _, column in wide.items()]
+    rows = [["", *wide.columns], [":--", *side], *([head, *cells] for head, cells in zip(wide.index, wide.values))]
     return "\n".join("| " + " | ".join(re.sub(r"\beps\b", "ε", str(c)).replace("|", "\\|") for c in row) + " |" for row in rows)
 
 # %% ../nbs/api/13_report.ipynb #a91dba55
@@ -140,10 +141,10 @@ def latex_table(
     escaped = re.sub(r"([%&#_$])", r"\\\1", plain(caption)).replace("+-", r"$\pm$")
     return re.sub(r"\beps\b", r"$\\epsilon$", text).replace("CAPTION", re.sub(r"\beps\b", r"$\\epsilon$", escaped))
 
-# %% ../nbs/api/13_report.ipynb #9617f470
+# %% ../nbs/api/13_report.ipynb #66041269
 def write_table(
     results, # tidy DataFrame: a row for each number
-    stem,    # of the files, as in the inventory
+    stem,    # of the files: the paper's label, where it has one
     preset,  # whose folder they go into
     source,  # a dict made by provenance()
     index="row",      # field with the table's row
@@ -164,10 +165,10 @@ def write_table(
         tmp.write_text(latex_table(wide, " ".join([caption, *under]).strip(), stem), encoding="utf-8")
     return Markdown(text)
 
-# %% ../nbs/api/13_report.ipynb #c39c0a77
+# %% ../nbs/api/13_report.ipynb #b66f467e
 def write_text_table(
     wide,    # DataFrame of strings
-    stem,    # of the files, as in the inventory
+    stem,    # of the files: the paper's label, where it has one
     preset,  # whose folder they go into
     caption, # what the table shows
     rows=None, # DataFrame for the CSV, where it is not the table itself

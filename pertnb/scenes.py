@@ -23,11 +23,11 @@ from .checks import check_number
 from .illumination import FRONTAL, MATERIALS, N_LIGHTS, mip_size, write_scene
 from .paths import atomic_write
 
-# %% ../nbs/api/20_scenes.ipynb #3a0f97d5
+# %% ../nbs/api/20_scenes.ipynb #57ad1dda
 @cache
 def renderer():
     "The modules mitsuba and drjit, ready to use; ImportError in one line where Mitsuba or LLVM 19 is missing."
-    if not (find_spec("mitsuba") and find_spec("mitsuba_oidn")): raise ImportError('rendering needs Mitsuba 3: pip install "pertnb[render]"')
+    if not (find_spec("mitsuba") and find_spec("mitsuba_oidn")): raise ImportError('rendering needs Mitsuba 3: pip install -e ".[render]"')
     found = os.environ.get("DRJIT_LIBLLVM_PATH") or next(iter(glob("/usr/lib/*/libLLVM.so.19*") + glob("/usr/lib/llvm-19/lib/libLLVM.so*")), None)
     if not found: raise ImportError("rendering needs LLVM 19: install it (Debian: apt install libllvm19) and let DRJIT_LIBLLVM_PATH name its library")
     os.environ["DRJIT_LIBLLVM_PATH"] = found

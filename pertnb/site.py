@@ -25,14 +25,14 @@ from PIL import Image
 import pertnb
 from .paths import repo_root, shown, write_error
 
-# %% ../nbs/api/25_site.ipynb #7ca8fde0
+# %% ../nbs/api/25_site.ipynb #48edd66c
 PACKAGES = "sphinx", "myst_nb", "furo", "latex2mathml", "fastcore"
 
 
 def check_extra():
     "ModuleNotFoundError of one line unless what builds the site is installed."
     if missing := [name for name in PACKAGES if not find_spec(name)]:
-        raise ModuleNotFoundError(f"the site needs {', '.join(missing)}: pip install 'pertnb[docs]'")
+        raise ModuleNotFoundError(f"the site needs {', '.join(missing)}: pip install -e '.[docs]'")
 
 # %% ../nbs/api/25_site.ipynb #919b4ce0
 def read_notebooks():

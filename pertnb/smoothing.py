@@ -243,7 +243,7 @@ class Decided:
     given_up: torch.Tensor
     n: torch.Tensor
 
-# %% ../nbs/api/16_smoothing.ipynb #210e6f7a
+# %% ../nbs/api/16_smoothing.ipynb #014859ce
 def certify_at(
     pset, model, # PerturbationSet, classifier
     x,           # images (B, C, H, W) in [0, 1]
@@ -252,7 +252,7 @@ def certify_at(
     n0=100,      # draws that choose the class
     n=20_000,    # draws to decide, at most
     alpha=0.001, # allowed probability of a wrong certificate, of each image (or pixel) by itself
-    beta=0.01,   # allowed probability that an image is given up that could be certified
+    beta=0.05,   # allowed probability that an image is given up that could be certified
     **sampling,  # seed=, ids=, centre=, batch_size= of `Noisy`
 ):
     "Decided: with probability 1 - alpha the smoothed class is `prediction` at every u with ‖u‖₂ < radius, where it is certified."

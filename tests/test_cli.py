@@ -160,7 +160,7 @@ def test_site(said, monkeypatch, tmp_path):
     import pertnb
     monkeypatch.delattr(pertnb, "site", raising=False)
     code, out, err = said("site")
-    assert (code, out) == (1, "") and err.count("\n") == 1 and "needs what the docs extra installs" in err and "pip install 'pertnb[docs]'" in err
+    assert (code, out) == (1, "") and err.count("\n") == 1 and "needs what the docs extra installs" in err and "pip install -e '.[docs]'" in err
     built = []
     monkeypatch.setitem(sys.modules, "pertnb.site", types.SimpleNamespace(build=built.append))
     assert as_object(said("site", tmp_path / "out", "--json"))["site"] == str(tmp_path / "out") and built == [str(tmp_path / "out")]

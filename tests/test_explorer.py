@@ -16,7 +16,7 @@ import pytest
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium with chromedriver here")
-pytest.importorskip("ipywidgets", reason="the explorer needs ipywidgets: pip install 'pertnb[explore]'")
+pytest.importorskip("ipywidgets", reason="the explorer needs ipywidgets: pip install -e '.[explore]'")
 webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is driven by selenium")
 NOTEBOOK = "14_explorer.ipynb"
 

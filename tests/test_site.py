@@ -100,7 +100,7 @@ def test_without_the_extra(tmp_path, run):
     code = ("import sys; sys.modules.update(dict.fromkeys(('sphinx', 'furo'))); from importlib import util; find = util.find_spec; "
             "util.find_spec = lambda name: None if name in ('sphinx', 'furo') else find(name); from pertnb.site import main; main([])")
     done = run("python", "-c", code, cwd=tmp_path)
-    assert done.returncode == 1 and done.stderr == "the site needs sphinx, furo: pip install 'pertnb[docs]'\n"
+    assert done.returncode == 1 and done.stderr == "the site needs sphinx, furo: pip install -e '.[docs]'\n"
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not find_spec("snakemake"), reason="snakemake is not installed: pip install 'pertnb[cluster]'")
+pytestmark = pytest.mark.skipif(not find_spec("snakemake"), reason="snakemake is not installed: pip install -e '.[cluster]'")
 
 
 @pytest.fixture
