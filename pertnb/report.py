@@ -78,14 +78,15 @@ def with_paper(
     rest = [{index: r, columns: c, "paper": number} for (r, c), number in theirs.items() if (r, c) not in set(keys)]
     return pd.concat([ours, pd.DataFrame(rest)], ignore_index=True) if rest else ours
 
-# %% ../nbs/api/13_report.ipynb #3ff12501
+# %% ../nbs/api/13_report.ipynb #4611da84
 def number(
     value,  # float or nan
-    digits, # decimals; None: three significant digits
+    digits, # decimals; None: three significant digits, and whole numbers from 1,000
 ):
     "A number as it stands in a table; – where there is none."
     if pd.isna(value): return "–"
     if digits is not None: return f"{value:.{digits}f}"
+    if abs(value) >= 1000: return f"{value:,.0f}"
     return f"{value:.2e}" if 0 < abs(value) < 1e-3 else f"{value:#.3g}".rstrip(".")
 
 
