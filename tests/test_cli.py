@@ -87,8 +87,8 @@ def test_version(said, settings): assert said("--version") == (0, settings["vers
 
 def test_data(said, tmp_path):
     found = {row["name"]: row for row in as_object(said("data", "--json"))["data"]}
-    assert set(found) == {"cifar10", "mnist", "photos", "digits", "CIFAR-10-C"}
-    assert found["photos"]["found"] and not found["cifar10"]["found"]
+    assert set(found) == {"cifar10", "mnist", "photos", "digits", "CIFAR-10-C", "mi", "mi_rendered", "mi_packaged"}
+    assert {name for name, row in found.items() if row["found"]} == {"photos", "digits", "mi_packaged"}
     (tmp_path / "data" / "cifar-10-batches-py").mkdir(parents=True)
     row, = as_object(said("data", "cifar10", "--json"))["data"]
     assert row["found"] and row["where"].endswith("cifar-10-batches-py")
