@@ -572,17 +572,19 @@ def load_own(
     if not file.is_file(): raise FileNotFoundError(f"there is no perturbation set at {file}: pertnb learn makes one")
     return PerturbationSet.load(file), file.parent
 
-# %% ../nbs/api/26a_own.ipynb #275080eb
+# %% ../nbs/api/26a_own.ipynb #ab66bcec
 def write_report(
     notebook, # an executed notebook
     path,     # of the .html file
 ):
-    "The notebook's text, tables and figures as one HTML page that loads nothing from elsewhere."
+    "The notebook's text, tables and figures, without warnings, as one HTML page that loads nothing from elsewhere."
     import nbformat
     from nbconvert import HTMLExporter
     from pertnb.paths import atomic_write
     nb = nbformat.read(notebook, as_version=4)
     nb.cells = [c for c in nb.cells if not {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
+    for c in nb.cells:
+        if c.cell_type == "code": c.outputs = [o for o in c.outputs if o.get("name") != "stderr"]
     exporter = HTMLExporter(template_name="basic", exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True)
     body, _ = exporter.from_notebook_node(nb)
     title = next((c.source.splitlines()[0].lstrip("# ") for c in nb.cells if c.cell_type == "markdown"), "report")
