@@ -748,6 +748,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.smoothing.Smoothed.__init__': ('api/smoothing.html#smoothed.__init__', 'pertnb/smoothing.py'),
                                   'pertnb.smoothing.Smoothed.forward': ('api/smoothing.html#smoothed.forward', 'pertnb/smoothing.py'),
                                   'pertnb.smoothing.attack_certified': ('api/smoothing.html#attack_certified', 'pertnb/smoothing.py'),
+                                  'pertnb.smoothing.can_certify': ('api/smoothing.html#can_certify', 'pertnb/smoothing.py'),
                                   'pertnb.smoothing.can_gain': ('api/smoothing.html#can_gain', 'pertnb/smoothing.py'),
                                   'pertnb.smoothing.certified_folder': ('api/smoothing.html#certified_folder', 'pertnb/smoothing.py'),
                                   'pertnb.smoothing.certified_pixels': ('api/smoothing.html#certified_pixels', 'pertnb/smoothing.py'),

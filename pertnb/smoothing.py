@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['ABSTAIN', 'BLOCK', 'CORRECTIONS', 'check_level', 'lower_bound', 'upper_bound', 'radius_of', 'sigma_for', 'Noisy',
-           'too_close', 'predict', 'looks', 'Certified', 'can_gain', 'certify', 'log_wealth', 'Decided', 'certify_at',
-           'certified_pixels', 'Smoothed', 'attack_certified', 'certified_folder', 'read_shards', 'check_same',
-           'certify_rows', 'smoothing_loss', 'train_smoothed']
+           'too_close', 'predict', 'looks', 'Certified', 'can_gain', 'certify', 'log_wealth', 'Decided', 'can_certify',
+           'certify_at', 'certified_pixels', 'Smoothed', 'attack_certified', 'certified_folder', 'read_shards',
+           'check_same', 'certify_rows', 'smoothing_loss', 'train_smoothed']
 
 # %% ../nbs/api/16_smoothing.ipynb #7858285a
 import math
@@ -234,7 +234,7 @@ def log_wealth(
         start = betaln(a, b) + np.log(betaincc(a, b, p0))
     return (grown - start - k * np.log(p0) - (n - k) * np.log1p(-p0))[back].reshape(np.shape(hits))
 
-# %% ../nbs/api/16_smoothing.ipynb #09a214d8
+# %% ../nbs/api/16_smoothing.ipynb #4f8fc083
 @dataclass(frozen=True)
 class Decided:
     "Class (B, ...), -1 where not certified; whether it is certified, given up (B, ...); draws spent an image (B,)."
@@ -243,7 +243,17 @@ class Decided:
     given_up: torch.Tensor
     n: torch.Tensor
 
-# %% ../nbs/api/16_smoothing.ipynb #014859ce
+
+def can_certify(
+    hits, done, # votes, whole numbers of any shape, in so many draws
+    n,          # draws at the end
+    p0,         # in (0, 1)
+    alpha, beta,
+):
+    "Whether the wealth against p <= p0 would reach 1 / alpha at draw n if the rest agreed at the rate's upper bound at level beta."
+    return log_wealth(hits + upper_bound(hits, done, beta) * (n - done), n, p0) >= -math.log(alpha)
+
+# %% ../nbs/api/16_smoothing.ipynb #b45c7a1c
 def certify_at(
     pset, model, # PerturbationSet, classifier
     x,           # images (B, C, H, W) in [0, 1]
@@ -267,7 +277,7 @@ def certify_at(
         hits[live] += noisy.count(live, step).gather(1, top[live, None]).squeeze(1)
         done, i, k = done + step, live.cpu().numpy(), hits[live].cpu().numpy()
         certified[i] |= ~given_up[i] & (log_wealth(k, done, p0) >= -math.log(alpha))
-        given_up[i] |= ~certified[i] & (log_wealth(done - k, done, 1 - p0) >= -math.log(beta))
+        given_up[i] |= ~certified[i] & ((log_wealth(done - k, done, 1 - p0) >= -math.log(beta)) | ~can_certify(k, done, n, p0, alpha, beta))
         used[live] = done
         live = live[torch.from_numpy(~(certified | given_up)[i].reshape(len(i), -1).all(1)).to(x.device)]
     certified, given_up = (torch.from_numpy(a).to(x.device) for a in (certified, given_up))
