@@ -15,7 +15,7 @@ from IPython.display import Markdown
 from .checks import check_columns
 from .paths import atomic_write, package_root, tables_dir
 
-# %% ../nbs/api/13_report.ipynb #1b7659e9
+# %% ../nbs/api/13_report.ipynb #fc48f624
 def write_rows(
     path, # of a .csv file
     rows, # DataFrame
@@ -30,7 +30,7 @@ def read_rows(
 ):
     "The rows as a DataFrame, floats exactly as they were; one clear line where there are none."
     if not Path(path).is_file(): raise FileNotFoundError(f"no rows at {path}: run the evaluation that writes them first")
-    try: return pd.read_csv(path, float_precision="round_trip", keep_default_na=False, na_values=[""])
+    try: return pd.read_csv(path, float_precision="round_trip", keep_default_na=False, na_values=[""], dtype=dict(commit=str)) # 232269521 and 12345e678 are commits too
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError):
         raise ValueError(f"{path} holds no rows that can be read: delete it and run the evaluation again") from None
 
