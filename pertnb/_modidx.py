@@ -173,6 +173,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                  'pertnb.estimate.cvae_training': ('api/estimate.html#cvae_training', 'pertnb/estimate.py'),
                                  'pertnb.estimate.estimate': ('api/estimate.html#estimate', 'pertnb/estimate.py'),
                                  'pertnb.estimate.few_and_many': ('api/estimate.html#few_and_many', 'pertnb/estimate.py'),
+                                 'pertnb.estimate.followed': ('api/estimate.html#followed', 'pertnb/estimate.py'),
                                  'pertnb.estimate.fresh_set': ('api/estimate.html#fresh_set', 'pertnb/estimate.py'),
                                  'pertnb.estimate.kept': ('api/estimate.html#kept', 'pertnb/estimate.py'),
                                  'pertnb.estimate.line': ('api/estimate.html#line', 'pertnb/estimate.py'),

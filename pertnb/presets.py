@@ -125,7 +125,7 @@ class MnistSettings:
     robust_lr: float = 1e-3    # peak
     n_show: int = 8            # images in figures
 
-# %% ../nbs/api/01_presets.ipynb #ab6cee50
+# %% ../nbs/api/01_presets.ipynb #f67c2f82
 MNIST_PAPER, MNIST_SMOKE = dict(likelihoods=("bce", "mse"), n_train=60_000, n_test=2000, n_grid=100, robust_epochs=5., robust_steps=7), dict(data="digits", likelihoods=("bce", "mse"), n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4, robust_epochs=1., robust_steps=1)
 
 
@@ -170,9 +170,6 @@ class RtsSettings(MnistSettings):
     def net(self):
         "Arguments of cvae.make_cvae."
         return dict(name="mnist_stn", width=self.width, features=self.features)
-
-
-presets_table("mnist_rts")
 
 # %% ../nbs/api/01_presets.ipynb #55521b17
 @experiment("cifar10c_corruptions",
@@ -262,7 +259,7 @@ class Classifying:
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(methods=(*METHODS, "augmix", "l2", "linf"), pretrained=True, strong_steps=50, warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)
 
-# %% ../nbs/api/01_presets.ipynb #75140372
+# %% ../nbs/api/01_presets.ipynb #5c28e8cb
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, n_quartiles=12, epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3,
                        n_show=4),
@@ -316,10 +313,7 @@ class RobustSettings(Classifying):
         "Steps of attacks on a test image, at most, on average: PGD at the full radius; on the first images also at the quartiles, and AutoPGD on two losses."
         return round(self.pgd_steps + min(1, self.n_quartiles / self.n_test) * (3 * self.pgd_steps + 4 * 2 * self.strong_steps))
 
-
-presets_table("cifar10c_robust")
-
-# %% ../nbs/api/01_presets.ipynb #5be459c5
+# %% ../nbs/api/01_presets.ipynb #c5812fe5
 @experiment("cifar10c_certified",
             smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                        restarts=1, attack_steps=2, judge=50),
@@ -364,13 +358,10 @@ class CertifiedSettings(Classifying):
     judge: int = 1000        # draws that judge the attacked point
     sample_batch: int = 250  # images decoded and classified at a time
 
-
-presets_table("cifar10c_certified")
-
 # %% ../nbs/api/01_presets.ipynb #2c9a1c83
 PAPER_MI = dict(pairs=0, mip=5, latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, patch=1, batch_size=64, lr=1e-3, clip=0.)
 
-# %% ../nbs/api/01_presets.ipynb #111b6553
+# %% ../nbs/api/01_presets.ipynb #855b8c1b
 @experiment("mi_cvae",
             smoke=dict(data="mi_packaged", mip=7, finetune=((6, 1., .25, 1.),), n_train=4, n_test=2, n_pairs=4, n_real=2, latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), pool=(15, 23), features=2,
                        pairs=8, batch_size=4, pgd_steps=2, n_samples=2, n_show=2),
@@ -417,9 +408,6 @@ class LightingSettings:
         first = dict(mip=self.mip, epochs=self.pairs / n if self.pairs else self.epochs, lr=self.lr, beta=self.beta)
         return [first, *(dict(mip=int(k), epochs=float(e), lr=self.lr * share, beta=float(b)) for k, e, share, b in self.finetune)]
 
-
-presets_table("mi_cvae")
-
 # %% ../nbs/api/01_presets.ipynb #adb92b24
 @dataclass(frozen=True)
 class Segmenting:
@@ -454,7 +442,7 @@ class Segmenting:
 
 SEGMENT_GPU = dict(widths=PAPER_MI["widths"], patch=1, warm_start=False, batch_size=64, lr=1e-3)
 
-# %% ../nbs/api/01_presets.ipynb #70e1cfba
+# %% ../nbs/api/01_presets.ipynb #46b933b7
 @experiment("mi_robust",
             smoke=dict(data="mi_packaged", n_images=4, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, train_steps=1, pgd_steps=2, n_show=2),
             quick={},
@@ -469,10 +457,7 @@ class SegmentSettings(Segmenting):
     train_step_size: float = 0.4 # ... of this share of the radius each; in the paper 7 steps of 0.2
     pgd_steps: int = 20     # of PGD in evaluation, at each radius
 
-
-presets_table("mi_robust")
-
-# %% ../nbs/api/01_presets.ipynb #7b1af294
+# %% ../nbs/api/01_presets.ipynb #7568c980
 @experiment("mi_certified",
             smoke=dict(data="mi_packaged", n_images=2, widths=(8, 8, 8, 8), images_first=8, images=4, batch_size=4, n0=5, n=30, sample_batch=5, n_show=2),
             quick={},
@@ -488,10 +473,7 @@ class CertifiedMapSettings(Segmenting):
     n: int = 1000           # draws that bound its probability (paper)
     sample_batch: int = 16  # images decoded and classified at a time
 
-
-presets_table("mi_certified")
-
-# %% ../nbs/api/01_presets.ipynb #9f96a78c
+# %% ../nbs/api/01_presets.ipynb #c59eb875
 @experiment("benchmarks",
             smoke=dict(data="photos", n_train=100, repeats=1, batch_size=16, n_images=16, n_plain=2, attack_steps=2, n_eval=8, eval_steps=2, epochs=1., n_draws=50,
                        paper_nets=False),
@@ -513,9 +495,6 @@ class BenchmarkSettings:
     n_draws: int = 1000     # of an image that is certified
     epochs: float = 2.      # of the classifier that is attacked
     paper_nets: bool = True # also time the paper's CVAE
-
-
-presets_table("benchmarks")
 
 # %% ../nbs/api/01_presets.ipynb #70e316ac
 @experiment("theory", smoke=dict(data="photos", n_test=2, n_points=2, pgd_steps=2, n_linear=10), quick={}, small=dict(n_test=200),
@@ -602,7 +581,7 @@ class MachinesSettings:
     estimated: tuple = ("small", "fast", "paper") # presets whose cost is estimated from some steps, where none are kept: three minutes of CPU time
     rate: float = 100.     # assumed of a GPU, in 10^12 floating-point operations a second
 
-# %% ../nbs/api/01_presets.ipynb #c43d91bb
+# %% ../nbs/api/01_presets.ipynb #2f10bd1b
 @experiment("your_own_pairs",
             smoke=dict(n_train=120, n_test=12, n_pairs=24, copies=2, positions=64, pairs_seen=300, pgd_steps=3, n_samples=2, n_show=4, n_attacked=6, strong_steps=2, epochs_standard=1., epochs_robust=1.),
             quick={},
@@ -643,6 +622,3 @@ class OwnSettings:
     train_steps: int = 3       # of PGD in training
     n_attacked: int = 60       # test images under attack, at most
     strong_steps: int = 10     # of AutoPGD in evaluation, for each of two losses
-
-
-presets_table("your_own_pairs")

@@ -221,9 +221,9 @@ def certify(
     radius = torch.from_numpy(radius_of(p.cpu().numpy(), sigma)).to(x.device)
     return Certified(top.masked_fill(p <= .5, ABSTAIN), radius, p, top, hits, used + n0)
 
-# %% ../nbs/api/16_smoothing.ipynb #cdec417c
+# %% ../nbs/api/16_smoothing.ipynb #4befab0b
 def log_wealth(
-    hits, n, # votes, whole numbers of any shape, in n draws
+    hits, n, # votes of any shape in n draws
     p0,      # in (0, 1)
     a=0.5, b=0.5, # of the mixing Beta distribution
 ):

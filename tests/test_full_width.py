@@ -29,7 +29,7 @@ def views():
 def announced(settings, capsys):
     estimate.announce(settings, "cpu")
     said = capsys.readouterr().out
-    assert re.fullmatch(rf"{settings.preset}: about [\d,]+(\.\d)? hours and \d+\.\d GB on this device \(CPU, 1 threads?\), by a few steps at full width\n", said), said
+    assert re.fullmatch(rf"{settings.preset}: about [\d,]+(\.\d)? hours and \d+\.\d GB on this device \(CPU, 1 thread\), by a few steps at full width\n", said), said
     return float(re.search(r"([\d,.]+) hours", said)[1].replace(",", ""))
 
 
