@@ -412,6 +412,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                               'pertnb.pairs.split_images': ('api/pairs.html#split_images', 'pertnb/pairs.py'),
                               'pertnb.pairs.to_float': ('api/pairs.html#to_float', 'pertnb/pairs.py'),
                               'pertnb.pairs.verify': ('api/pairs.html#verify', 'pertnb/pairs.py'),
+                              'pertnb.pairs.words': ('api/pairs.html#words', 'pertnb/pairs.py'),
                               'pertnb.pairs.write_at': ('api/pairs.html#write_at', 'pertnb/pairs.py'),
                               'pertnb.pairs.write_ledger': ('api/pairs.html#write_ledger', 'pertnb/pairs.py')},
             'pertnb.paths': { 'pertnb.paths.atomic_write': ('api/paths.html#atomic_write', 'pertnb/paths.py'),

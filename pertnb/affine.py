@@ -30,7 +30,7 @@ def draw_rts(
     angle, scale = (2 * torch.rand(n, **kw) - 1) * DEGREES, SCALES[0] + (SCALES[1] - SCALES[0]) * torch.rand(n, **kw)
     return dict(angle=angle, scale=scale, shift=torch.randint(-SHIFT, SHIFT + 1, (n, 2), **kw).float())
 
-# %% ../nbs/api/15_affine.ipynb #654bfb10
+# %% ../nbs/api/15_affine.ipynb #75d7574e
 def inverse_maps(
     draws,       # dict(angle, scale, shift)
     size=SIZE,   # pixels a side of the input
@@ -49,9 +49,8 @@ def sampling_grid(
 ):
     "F.affine_grid(maps, (n, 1, canvas, canvas), align_corners=False), (n, canvas, canvas, 2), by sums instead of matrix products; no gradient."
     at = (2 * torch.arange(canvas, device=maps.device) + 1) / canvas - 1 # centres of pixels, in [-1, 1]
-    grid = maps.new_empty(len(maps), canvas, canvas, 2)
-    for k in (0, 1): torch.add((maps[:, k, :1] * at)[:, None], (maps[:, k, 1:2] * at + maps[:, k, 2:])[:, :, None], out=grid[..., k])
-    return grid
+    across, down = maps[:, :, :1] * at, maps[:, :, 1:2] * at + maps[:, :, 2:]
+    return (across[:, :, None] + down[:, :, :, None]).permute(0, 2, 3, 1) # summed as two planes: rows of two values would be added two by two
 
 
 def apply_rts(
@@ -63,7 +62,7 @@ def apply_rts(
     x = to_float(x)
     return F.grid_sample(x, sampling_grid(inverse_maps(draws, x.shape[2], canvas), canvas), align_corners=False)
 
-# %% ../nbs/api/15_affine.ipynb #1cdee9c4
+# %% ../nbs/api/15_affine.ipynb #89f466d1
 def frame(
     x,             # images (B, C, h, h), uint8 or float in [0, 1]
     canvas=CANVAS, # pixels a side of the output
@@ -71,7 +70,7 @@ def frame(
     "The images in the middle of a black canvas, float (B, C, canvas, canvas): what a set is conditioned on."
     a = (canvas - x.shape[2]) // 2
     b = canvas - x.shape[2] - a
-    return F.pad(to_float(x), (a, b, a, b))
+    return to_float(F.pad(x, (a, b, a, b)))
 
 # %% ../nbs/api/15_affine.ipynb #8f6c4ba3
 EPS_LINF = 0.3
@@ -117,7 +116,7 @@ class TruePairs:
         images, labels, index = (t.to(device) for t in (self.images, self.labels, self.index))
         return replace(self, images=images, labels=labels, index=index, fixed=fixed)
 
-# %% ../nbs/api/15_affine.ipynb #36f37c8d
+# %% ../nbs/api/15_affine.ipynb #ba8b8980
 def true_pairs(
     data,      # name of a data set
     split,     # "train" or "test"
@@ -149,7 +148,8 @@ def draw_true_pairs(
         k = next(iter(pairs.fixed.values())).shape[1]
         which = torch.randint(k, (len(i),), generator=gen, device=gen.device)
         draws = {name: v[i, which] for name, v in pairs.fixed.items()}
-    return condition(pairs.images[i]), apply(pairs.images[i], draws), draws
+    x = pairs.images.index_select(0, i)
+    return condition(x), apply(x, draws), draws
 
 # %% ../nbs/api/15_affine.ipynb #9dbbcdfe
 def all_places(

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['BLOCK', 'MADE_BY', 'MAPPED', 'HELD', 'READ', 'PAIRINGS', 'generator', 'on_cpu', 'split_images', 'Corrupted', 'extend',
            'write_at', 'write_ledger', 'let_go', 'open_corrupted', 'verify', 'check_corruptions', 'official_cifar10c',
-           'Views', 'load_views', 'check_pairing', 'draw_views', 'draw_crop_flip', 'orders', 'crop_flip', 'to_float',
-           'draw_pairs', 'evaluation_pairs']
+           'words', 'Views', 'load_views', 'check_pairing', 'draw_views', 'draw_crop_flip', 'orders', 'crop_flip',
+           'to_float', 'draw_pairs', 'evaluation_pairs']
 
 # %% ../nbs/api/06_pairs.ipynb #06b5ba47
 import json
@@ -189,7 +189,15 @@ def official_cifar10c(
         out.append(torch.from_numpy(np.ascontiguousarray(a[(severity-1)*10000:severity*10000].transpose(0, 3, 1, 2))))
     return torch.stack(out)
 
-# %% ../nbs/api/06_pairs.ipynb #54e983cd
+# %% ../nbs/api/06_pairs.ipynb #bf08c23d
+def words(
+    x, # uint8 (B, C, H, W), contiguous
+):
+    "The same bytes, (B, n): in words of eight where they divide into such, so that images are chosen between eight bytes at a time."
+    x = x.flatten(1)
+    return x if x.shape[1] % 8 else x.view(torch.int64)
+
+
 @dataclass(frozen=True)
 class Views:
     "Images (N, 3, H, W) and corrupted (M, N, 3, H, W), uint8, labels (N,), and the indices in use (n,)."
@@ -224,7 +232,7 @@ class Views:
         if view is None: return own
         y = self.corrupted.flatten(0, 1).index_select(0, (view - 1).clamp_min(0) * len(self.images) + i)
         let_go(self.corrupted, len(y))
-        return torch.where((view == 0)[:, None, None, None], own, y)
+        return torch.where((view == 0)[:, None], words(own), words(y)).view(torch.uint8).view(own.shape)
 
 # %% ../nbs/api/06_pairs.ipynb #bf9f4f4c
 def load_views(
