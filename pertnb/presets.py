@@ -200,12 +200,12 @@ PAPER_CVAE = dict(latent=512, width=64, bottleneck=16, blocks=4, features=16, ma
                   epochs=1000., lr=1e-3, beta=0.01, clip=0.)
 NET = "latent width bottleneck blocks features maps patch encoder_patch skip".split()
 
-# %% ../nbs/api/01_presets.ipynb #ddf31a2d
+# %% ../nbs/api/01_presets.ipynb #d9652e49
 @experiment("cifar10c_cvae",
             smoke=dict(data="photos", n_train=100, n_test=10, epochs=2., batch_size=32, pgd_steps=3, n_samples=2, n_show=4,
                        width=16, blocks=1),
             quick={},
-            small=dict(n_train=50_000, n_test=500, epochs=16.),
+            small=dict(n_train=50_000, n_test=200, epochs=16.),
             fast=dict(PAPER_CVAE, pairings=("centered",), n_train=50_000, n_test=2000, epochs=200., batch_size=512, lr=2e-3, clip=10., compile="reduce-overhead"),
             paper=dict(PAPER_CVAE, n_train=50_000, n_test=10_000))
 class CvaeSettings:
@@ -259,12 +259,12 @@ class Classifying:
 METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial"
 FROM_NOTHING = dict(methods=(*METHODS, "augmix", "l2", "linf"), pretrained=True, strong_steps=50, warm_start=False, retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)
 
-# %% ../nbs/api/01_presets.ipynb #5c28e8cb
+# %% ../nbs/api/01_presets.ipynb #035f3e07
 @experiment("cifar10c_robust",
             smoke=dict(data="photos", n_train=100, n_test=16, n_quartiles=12, epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3,
                        n_show=4),
             quick={},
-            small=dict(n_train=50_000, n_test=2000, n_quartiles=1000, strong_steps=50, epochs_standard=30., epochs=10.),
+            small=dict(n_train=50_000, n_test=1000, n_quartiles=200, strong_steps=25, epochs_standard=15., epochs=5.),
             fast=dict(FROM_NOTHING, methods=METHODS, n_test=5000, n_quartiles=2000, epochs_standard=20., epochs=20., batch_size=512, lr=0.4, train_steps=2, train_step_size=0.25,
                       random_start=True, strong_steps=25, compile="reduce-overhead"),
             paper=dict(FROM_NOTHING, n_test=10_000, n_quartiles=10_000, epochs_standard=100., epochs=100., lr=0.2))
@@ -313,12 +313,12 @@ class RobustSettings(Classifying):
         "Steps of attacks on a test image, at most, on average: PGD at the full radius; on the first images also at the quartiles, and AutoPGD on two losses."
         return round(self.pgd_steps + min(1, self.n_quartiles / self.n_test) * (3 * self.pgd_steps + 4 * 2 * self.strong_steps))
 
-# %% ../nbs/api/01_presets.ipynb #c5812fe5
+# %% ../nbs/api/01_presets.ipynb #f33d7961
 @experiment("cifar10c_certified",
             smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                        restarts=1, attack_steps=2, judge=50),
             quick={},
-            small=dict(n_train=50_000, n_test=1000, n_certified=500, n_compared=100, n_attacked=50, epochs_standard=30., epochs=10., width=32, n=10_000, views_each=0),
+            small=dict(n_train=50_000, n_test=300, n_certified=100, n_compared=20, n_attacked=20, epochs_standard=15., epochs=5., n=10_000, views_each=0),
             fast=dict(warm_start=False, retrain=True, n_train=50_000, n_test=1000, n_certified=500, n_compared=50, n_attacked=50, classifier="resnet-18", patch=1, epochs=30.,
                       batch_size=512, lr=0.4, n=10_000, views_each=0, restarts=5, attack_steps=50, judge=10_000, sample_batch=4000, compile="reduce-overhead"),
             paper=dict(warm_start=False, retrain=True, n_train=50_000, n_test=10_000, n_certified=10_000, n_compared=1000, n_attacked=1000, classifier="wrn-28-10", patch=1, epochs=100.,
