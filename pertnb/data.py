@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['CIFAR10_CLASSES', 'PHOTOS', 'CLASSES', 'STAND_INS', 'SPLITS', 'TORCHVISION', 'TEST_PART', 'GAP', 'SCALES',
            'class_names', 'check_split', 'save_array', 'open_array', 'read_info', 'is_stored', 'read_image',
-           'read_folders', 'read_torchvision', 'find_source', 'reachable', 'socket_timeout', 'download', 'read_photo',
-           'photo_region', 'crops', 'photos', 'digits', 'read_split', 'load_split', 'load_images', 'published_order',
-           'resolve_data']
+           'read_folders', 'torchvision_class', 'read_torchvision', 'find_source', 'reachable', 'socket_timeout',
+           'download', 'read_photo', 'photo_region', 'crops', 'photos', 'digits', 'read_split', 'load_split',
+           'load_images', 'published_order', 'resolve_data']
 
-# %% ../nbs/api/02_data.ipynb #4fc54275
+# %% ../nbs/api/02_data.ipynb #9c7e2e52
 import json
 import pickle
 import socket
@@ -23,8 +23,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from sklearn.datasets import load_digits
-from torchvision.datasets import CIFAR10, MNIST
 from .checks import check_number
 from .paths import atomic_write, data_root, shown, digest
 
@@ -132,8 +130,16 @@ def read_folders(
         for i, a in enumerate(pool.map(lambda j: read_image(files[j][2], shape), order)): images[i] = a
     return images, np.array([files[j][1] for j in order])
 
-# %% ../nbs/api/02_data.ipynb #7f4bde4a
-TORCHVISION = {"cifar10": (CIFAR10, "cifar-10-batches-py"), "mnist": (MNIST, "MNIST/raw")}
+# %% ../nbs/api/02_data.ipynb #59cab33d
+TORCHVISION = {"cifar10": ("CIFAR10", "cifar-10-batches-py"), "mnist": ("MNIST", "MNIST/raw")} # class, folder
+
+
+def torchvision_class(
+    name, # "cifar10" or "mnist"
+):
+    "Of torchvision.datasets, imported when it is needed: that takes seconds, and most commands need it not at all."
+    from torchvision import datasets
+    return getattr(datasets, TORCHVISION[name][0])
 
 
 def read_torchvision(
@@ -142,8 +148,8 @@ def read_torchvision(
     root,  # folder of the data sets
 ):
     "A split of a data set that lies in torchvision's layout: uint8 (N, C, H, W) and labels (N,), in the published order."
-    make, folder = TORCHVISION[name]
-    try: data = make(root, train=split == "train", download=False)
+    folder = TORCHVISION[name][1]
+    try: data = torchvision_class(name)(root, train=split == "train", download=False)
     except (RuntimeError, OSError, ValueError, AssertionError, EOFError, pickle.UnpicklingError):
         raise ValueError(f"{Path(root) / folder} is incomplete or damaged: delete it, and unpack or download it again") from None
     images = np.asarray(data.data)
@@ -191,13 +197,13 @@ def socket_timeout(
     try: yield
     finally: socket.setdefaulttimeout(before)
 
-# %% ../nbs/api/02_data.ipynb #e9eb1963
+# %% ../nbs/api/02_data.ipynb #0a3feec4
 def download(
     name, # "cifar10" or "mnist"
     root, # folder of the data sets
 ):
     "Download into torchvision's layout; FileNotFoundError with one clear line if that fails."
-    make = TORCHVISION[name][0]
+    make = torchvision_class(name)
     urls = [make.url] if name == "cifar10" else [mirror + make.resources[0][0] for mirror in make.mirrors]
     why = f"{urls[0]} can't be reached"
     if any(map(reachable, urls)):
@@ -268,12 +274,13 @@ def photos(
     order = torch.randperm(len(images), generator=g)[:n]
     return images[order], labels[order]
 
-# %% ../nbs/api/02_data.ipynb #aeae5bab
+# %% ../nbs/api/02_data.ipynb #05518007
 def digits(
     split, # "train" or "test"
 ):
     "scikit-learn's digits, enlarged: uint8 (1437, 1, 28, 28) to train on or (360, 1, 28, 28) to test on, and labels."
     check_split(split)
+    from sklearn.datasets import load_digits # takes seconds
     found, part = load_digits(), slice(None, -360) if split == "train" else slice(-360, None)
     small = torch.from_numpy(found.images[part])[:, None] / 16
     large = F.interpolate(small, size=(20, 20), mode="bicubic", align_corners=False).clamp(0, 1)

@@ -1,4 +1,6 @@
 """environment.yml and settings.ini name the same packages."""
+import subprocess
+import sys
 import yaml
 
 
@@ -13,3 +15,10 @@ def test_same_packages(root, settings):
 def test_torch_is_bounded(settings):
     "Newer CPU-only builds of torch have no torchvision that can be imported beside them."
     assert "torch>=2.6,<2.13" in settings["requirements"].split()
+
+
+def test_imports_are_light(root):
+    "What the command line imports for one's own pairs and for certificates leaves out packages that take as long to import as torch does."
+    line = "import sys, pertnb.own, pertnb.smoothing; print([p for p in ('torchvision', 'sklearn', 'skimage', 'matplotlib', 'seaborn') if p in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", line], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
