@@ -1,4 +1,4 @@
-"""environment.yml and settings.ini name the same packages."""
+"""environment.yml and settings.ini name the same packages, and the package loads the slow ones only where they are used."""
 import subprocess
 import sys
 import yaml
