@@ -313,16 +313,16 @@ class RobustSettings(Classifying):
         "Steps of attacks on a test image, at most, on average: PGD at the full radius; on the first images also at the quartiles, and AutoPGD on two losses."
         return round(self.pgd_steps + min(1, self.n_quartiles / self.n_test) * (3 * self.pgd_steps + 4 * 2 * self.strong_steps))
 
-# %% ../nbs/api/01_presets.ipynb #f33d7961
+# %% ../nbs/api/01_presets.ipynb #67842669
 @experiment("cifar10c_certified",
             smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1., epochs=1., batch_size=30, width=8, n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                        restarts=1, attack_steps=2, judge=50),
             quick={},
-            small=dict(n_train=50_000, n_test=300, n_certified=100, n_compared=20, n_attacked=20, epochs_standard=15., epochs=5., n=10_000, views_each=0),
+            small=dict(n_train=50_000, n_test=300, n_certified=100, n_compared=20, n_attacked=20, epochs_standard=15., epochs=5., n=10_000, n_most=20_000, views_each=0),
             fast=dict(warm_start=False, retrain=True, n_train=50_000, n_test=1000, n_certified=500, n_compared=50, n_attacked=50, classifier="resnet-18", patch=1, epochs=30.,
-                      batch_size=512, lr=0.4, n=10_000, views_each=0, restarts=5, attack_steps=50, judge=10_000, sample_batch=4000, compile="reduce-overhead"),
+                      batch_size=512, lr=0.4, n=10_000, n_most=20_000, views_each=0, restarts=5, attack_steps=50, judge=10_000, sample_batch=4000, compile="reduce-overhead"),
             paper=dict(warm_start=False, retrain=True, n_train=50_000, n_test=10_000, n_certified=10_000, n_compared=1000, n_attacked=1000, classifier="wrn-28-10", patch=1, epochs=100.,
-                       lr=0.2, n=10_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
+                       lr=0.2, n=10_000, n_most=20_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
 class CertifiedSettings(Classifying):
     "What 06_cifar10c_certified can be told."
     preset: str = "quick"    # where these settings come from

@@ -169,7 +169,7 @@ def learn_noise(s, noise):
     print(f"  sigma {sigma:.3f}, last accuracy under noise {log.accuracy.iloc[-1]:.1%}")
     return round(s.certified.epochs * len(training_views(s, s.certified.n_train)[0])), log.attrs["seconds"]
 
-# %% ../nbs/api/29a_stages.ipynb #1c2aefb7
+# %% ../nbs/api/29a_stages.ipynb #ce680d51
 def certify_noise(s, noise, chunk=50):
     "Certificates by a fixed number of draws, as notebook 06 has them, and by the sequential test at each radius in reach; the unit is a draw."
     models = {n: train_noise(s, n)[0] for n in NOISES}
@@ -178,10 +178,12 @@ def certify_noise(s, noise, chunk=50):
     x, y = test.images[test.index][:c.n_certified], test.labels[test.index][:c.n_certified]
     folder = smoothing.certified_folder(c, s.data, models.values())
     rows = smoothing.certify_rows(folder/f"Noise for eps {noise}", pset, model, x, y, sigma, c.n0, c.n, c.alpha, seed=s.seed, batch_size=c.sample_batch)
-    path, draws, said = folder/f"at {noise}.csv", int(rows.draws.sum()), []
+    path, draws = folder/f"at {noise}.csv", int(rows.draws.sum())
+    reach = pset.percentiles[:NOISES.index(noise) + 1]
+    said = [f"{100 * (rows.correct & (rows.radius >= r * (1 - 1e-6))).mean():.1f}% at {r:.2f} ({c.n0 + c.n} draws, fixed)" for r in reach]
     done = report.read_rows(path).image.nunique() if path.exists() else 0
     for lo in range(done, len(x), chunk):
-        report.append_rows(path, sequential_rows(s, pset, model, x[lo:lo + chunk], y[lo:lo + chunk], sigma, pset.percentiles[:NOISES.index(noise) + 1], lo))
+        report.append_rows(path, sequential_rows(s, pset, model, x[lo:lo + chunk], y[lo:lo + chunk], sigma, reach, lo))
         if lo + chunk < len(x): check_time(f"certify_at, image {lo + chunk} of {len(x)}")
     rows = report.read_rows(path)
     for r, g in rows.groupby("radius"): said.append(f"{100 * (g.certified & g.correct).mean():.1f}% at {r:.2f} ({g.draws.mean():.0f} draws)")
