@@ -79,15 +79,16 @@ def learned_set(
     if not settings.retrain: return packaged_set().to(s.device)
     return learn_set(s.cvae, *training_views(s, settings.n_train), device=s.device, progress=False)[0]
 
-# %% ../nbs/api/29a_stages.ipynb #5bacd23f
+# %% ../nbs/api/29a_stages.ipynb #d124530d
 def make_corruptions(s):
-    "Corrupted images of training and test set, one file a split; the unit is an image and corruption."
+    "Corrupted images of training and test set, one file a split; the unit is an image and corruption, those that were there before not counted."
     n, m = max(s.cvae.n_train, s.robust.n_train, s.certified.n_train), max(10 * s.cvae.n_test, s.robust.n_test, s.certified.n_test)
     n, m, made = min(n, len(load_images(s.data, "train")[0])), min(m, len(load_images(s.data, "test")[0])), 0
     for split, names, most in (("test", corruptions.OUT_OF_DISTRIBUTION, m), ("test", corruptions.TRAIN, m), ("train", corruptions.TRAIN, n)):
         for k in [*range(5000, most, 5000), most]:
             new = []
-            made += (len(load_views(s.data, split, names, n=k, progress=new.append)) == most) * most * len(names)
+            load_views(s.data, split, names, n=k, progress=new.append)
+            made += sum(new)
             if new and (k < most or split == "test"): check_time(f"corruptions, {split}, image {k} of {most}")
     return made, None
 
