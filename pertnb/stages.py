@@ -170,7 +170,7 @@ def learn_noise(s, noise):
     print(f"  sigma {sigma:.3f}, last accuracy under noise {log.accuracy.iloc[-1]:.1%}")
     return round(s.certified.epochs * len(training_views(s, s.certified.n_train)[0])), log.attrs["seconds"]
 
-# %% ../nbs/api/29a_stages.ipynb #ce680d51
+# %% ../nbs/api/29a_stages.ipynb #2f110c31
 def certify_noise(s, noise, chunk=50):
     "Certificates by a fixed number of draws, as notebook 06 has them, and by the sequential test at each radius in reach; the unit is a draw."
     models = {n: train_noise(s, n)[0] for n in NOISES}
@@ -181,7 +181,7 @@ def certify_noise(s, noise, chunk=50):
     rows = smoothing.certify_rows(folder/f"Noise for eps {noise}", pset, model, x, y, sigma, c.n0, c.n, c.alpha, seed=s.seed, batch_size=c.sample_batch)
     path, draws = folder/f"at {noise}.csv", int(rows.draws.sum())
     reach = pset.percentiles[:NOISES.index(noise) + 1]
-    said = [f"{100 * (rows.correct & (rows.radius >= r * (1 - 1e-6))).mean():.1f}% at {r:.2f} ({c.n0 + c.n} draws, fixed)" for r in reach]
+    said = [f"{100 * (rows.correct & (rows.radius >= r * (1 - 1e-9))).mean():.1f}% at {r:.2f} ({c.n0 + c.n} draws, fixed)" for r in reach]
     done = report.read_rows(path).image.nunique() if path.exists() else 0
     for lo in range(done, len(x), chunk):
         report.append_rows(path, sequential_rows(s, pset, model, x[lo:lo + chunk], y[lo:lo + chunk], sigma, reach, lo))
