@@ -125,7 +125,7 @@ def mnist_stn(latent=128, width=16, features=16, transformers=5, channels=1, siz
     "The CVAE with spatial transformers of app. 'MNIST'; the text gives all but the channels of its blocks."
     config = dict(locals(), name="mnist_stn", size=list(size))
     return CVAE(STNEncoder(channels, size, latent, width, features), STNEncoder(2 * channels, size, latent, width, features),
-                STNDecoder(channels, size, latent, width, transformers), latent, config)
+                STNDecoder(channels, latent, width, transformers), latent, config)
 
 # %% ../nbs/api/05_cvae.ipynb #afa131cb
 def mi_unet(latents=(128, 64, 32, 16, 16), widths=(64, 128, 256, 512, 512), features=16, pool=(125, 187), skip=False, channels=3, patch=1):

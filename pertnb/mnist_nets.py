@@ -117,19 +117,17 @@ BRIGHT = 0.1 # mean of the images before training
 
 class STNDecoder(nn.Module):
     "Condition x (B, C, H, W) and z (B, latent) -> mean of x_tilde (B, C, H, W), in (0, 1)."
-    def __init__(self, channels, size, latent, width, transformers, hidden=32):
+    def __init__(self, channels, latent, width, transformers, hidden=(512, 128)):
         super().__init__()
-        self.size, self.fc = tuple(size), nn.Linear(latent, math.prod(size))
-        self.maps = nn.ModuleList(nn.Sequential(nn.Linear(latent, hidden), nn.ReLU(), nn.Linear(hidden, 6)) for _ in range(transformers))
+        a, b = hidden
+        self.maps = nn.ModuleList(nn.Sequential(nn.Linear(latent, a), nn.ReLU(), nn.Linear(a, b), nn.ReLU(), nn.Linear(b, 6)) for _ in range(transformers))
         for m in self.maps:
-            nn.init.normal_(m[2].weight, std=0.02)
-            with torch.no_grad(): m[2].bias.copy_(torch.eye(2, 3).flatten())
-        self.body = preact(1 + transformers * channels, width, width)
+            nn.init.normal_(m[-1].weight, std=0.02)
+            with torch.no_grad(): m[-1].bias.copy_(torch.eye(2, 3).flatten())
+        self.body = preact(transformers * channels, width, width)
         self.out = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, channels, 3, padding=1, padding_mode="reflect"))
-        nn.init.constant_(self.out[2].bias, math.log(BRIGHT / (1 - BRIGHT)))
+        nn.init.constant_(self.out[-1].bias, math.log(BRIGHT / (1 - BRIGHT)))
 
     def forward(self, x, z):
         with torch.autocast(x.device.type, enabled=False): theta = torch.stack([m(z.float()).view(-1, 2, 3) for m in self.maps], 1)
-        h = torch.cat([self.fc(z).view(-1, 1, *self.size), transform(x, theta)], 1)
-        fmt = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
-        return self.out(self.body(h.contiguous(memory_format=fmt))).float().sigmoid()
+        return self.out(self.body(transform(x, theta))).float().sigmoid()
