@@ -144,7 +144,7 @@ class LinfSettings(MnistSettings):
 MNIST_RTS_PAPER = dict(MNIST_PAPER, epochs=100., batch_size=128, lr=8e-4, pgd_steps=50, robust_batch_size=128, robust_lr=1e-3)
 
 
-@experiment("mnist_rts", smoke=dict(MNIST_SMOKE, width=8), quick={}, small=dict(n_train=60_000, n_test=200, epochs=4., batch_size=64, lr=1.5e-3, pgd_steps=50, n_grid=8),
+@experiment("mnist_rts", smoke=dict(MNIST_SMOKE, width=8), quick={}, small=dict(n_train=60_000, n_test=200, epochs=4., batch_size=64, lr=1.5e-3, pgd_steps=50, n_grid=8, robust_epochs=1.),
             fast=MNIST_RTS_PAPER, paper=MNIST_RTS_PAPER)
 class RtsSettings(MnistSettings):
     "What 02_mnist_rts can be told."
