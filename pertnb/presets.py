@@ -123,10 +123,11 @@ class MnistSettings:
     robust_steps: int = 4      # of PGD in adversarial training
     robust_batch_size: int = 128
     robust_lr: float = 1e-3    # peak
+    robust_ramp: float = 0.    # share of adversarial training in which the radius grows to its end
     n_show: int = 8            # images in figures
 
 # %% ../nbs/api/01_presets.ipynb #f67c2f82
-MNIST_PAPER, MNIST_SMOKE = dict(likelihoods=("bce", "mse"), n_train=60_000, n_test=2000, n_grid=100, robust_epochs=5., robust_steps=7), dict(data="digits", likelihoods=("bce", "mse"), n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4, robust_epochs=1., robust_steps=1)
+MNIST_PAPER, MNIST_SMOKE = dict(likelihoods=("bce", "mse"), n_train=60_000, n_test=2000, n_grid=100, robust_epochs=5., robust_steps=7, robust_ramp=0.7), dict(data="digits", likelihoods=("bce", "mse"), n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4, robust_epochs=1., robust_steps=1)
 
 
 @experiment("mnist_linf", smoke=MNIST_SMOKE, quick={}, small=dict(n_train=60_000, n_test=1000, epochs=5.),

@@ -6,6 +6,7 @@
 __all__ = ['METHODS', 'DigitNet', 'truth_loss', 'train_digits', 'rts_grid', 'worst_of_grid', 'worst_true', 'evaluate_digits']
 
 # %% ../nbs/api/15a_truth.ipynb #0626dffe
+from copy import copy
 from dataclasses import replace
 import pandas as pd
 import torch
@@ -45,15 +46,18 @@ def truth_loss(
     pairs,     # TruePairs to train on
     pset=None, # PerturbationSet, for the two CVAE methods
     steps=7,   # of PGD
+    ramp=0.,   # passes over the images in which the radius that is attacked grows to eps
 ):
     "A loss for `fit`: mean cross-entropy of what the method trains on; steps of PGD are eps / min(5, steps) long."
     if method not in METHODS: raise ValueError(f"unknown method {method!r}: known are {', '.join(METHODS)}")
     if pset is None and method.startswith("cvae"): raise ValueError(f"{METHODS[method]} needs a perturbation set")
-    check_number("steps", steps, 1, whole=True)
+    check_number("steps", steps, 1, whole=True), check_number("ramp", ramp)
+    attacked = copy(pset)
     def loss(module, i, gen, t):
         x, x_tilde, _ = draw_true_pairs(pairs, i, gen)
         y = pairs.labels[i]
-        if method.startswith("cvae"): return perturbed_loss(module, pset, x, y, method, gen, steps=steps, step_size=1 / min(5, steps)).mean(), {}
+        if method == "cvae_adversarial" and ramp: attacked.eps = pset.eps * min(1., max(t / ramp, 0.01))
+        if method.startswith("cvae"): return perturbed_loss(module, attacked, x, y, method, gen, steps=steps, step_size=1 / min(5, steps)).mean(), {}
         x, y = share(x_tilde if method == "truth" else x, y)
         logits = module(x)
         return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
@@ -68,13 +72,15 @@ def train_digits(
     steps=7,   # of PGD
     n_classes=10,
     seed=0,
+    ramp=0.,   # as in `truth_loss`
     **kw,      # device, progress, ... of `fit`
 ):
     "Train (or load) a DigitNet by a method: returns it in eval mode, and its log."
     size = tuple(TRUTHS[pairs.truth][2](pairs.images[:1]).shape[2:])
     settings = dict(method=method, data=pairs.digest, index=digest(pairs.index.cpu().numpy()), size=size, n_classes=n_classes)
     if method.startswith("cvae"): settings |= dict(steps=steps, eps=pset.eps, set=digest(*pset.state_dict().values()))
-    return fit(f"digits-{pairs.truth}-{method}", lambda: DigitNet(size, n_classes), truth_loss(method, pairs, pset, steps), pairs.index, schedule, settings, seed, **kw)
+    if method == "cvae_adversarial" and ramp: settings |= dict(ramp=ramp)
+    return fit(f"digits-{pairs.truth}-{method}", lambda: DigitNet(size, n_classes), truth_loss(method, pairs, pset, steps, ramp), pairs.index, schedule, settings, seed, **kw)
 
 # %% ../nbs/api/15a_truth.ipynb #c30db4b8
 def rts_grid(
