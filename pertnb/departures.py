@@ -166,13 +166,9 @@ def released(
         if name not in known: raise ValueError(f"unknown departure {name!r}: known are {', '.join(known)}")
         if value not in (known[name].ours, known[name].theirs): raise ValueError(f"{name} must be {known[name].ours!r} or {known[name].theirs!r}, got {value!r}")
     on = {name: value for name, value in options.items() if value != known[name].ours}
-    version, source = train.code_version, train.source_version
     with ExitStack() as stack:
         for item in on.items():
-            for module, name, part in PARTS[item]: stack.enter_context(patch.object(module, name, part))
-        if on:
-            from pertnb import departures
-            stack.enter_context(patch.object(train, "code_version", lambda: " ".join([version(), source(departures), *(f"{k}={v}" for k, v in on.items())])))
+            for module, name, part in PARTS[item]: stack.enter_context(patch.object(module, name, part)) # keys follow what would run
         yield on
 
 # %% ../nbs/api/23_departures.ipynb #b8f39eff

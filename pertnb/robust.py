@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['METHODS', 'MIXES', 'PERTURBED', 'ROBUSTBENCH', 'check_methods', 'draw_images', 'random_starts', 'perturbed_loss',
            'classifier_loss', 'validation_loss', 'fit_classifier', 'train_classifier', 'pretrained', 'train_methods',
-           'is_correct', 'accuracy_rows', 'robust_rows', 'worst_rows', 'attacked_part', 'evaluation_folder', 'evaluate',
-           'kept_part', 'summarise', 'compare']
+           'is_correct', 'accuracy_rows', 'robust_rows', 'worst_rows', 'attacked_part', 'accuracies', 'evaluate',
+           'summarise', 'compare']
 
 # %% ../nbs/api/11_robust.ipynb #9259f60d
 from functools import partial
@@ -15,16 +15,15 @@ import torch
 import torch.nn.functional as F
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
-from . import strong
+from . import memo
 from .checks import check_columns, check_labels, check_number
 from .attack import many, nested_robustness, train_attack
 from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, on_cpu, to_float
-from .paths import data_root, digest, locked, write_tensors
-from .report import read_rows, write_rows
+from .paths import data_root
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import Schedule, autocast, check_time, compiled_set, fast_bf16, fit, read_tensors, run_folder, share, source_version, started
+from .train import Schedule, compiled_set, fit, share, started
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -147,14 +146,11 @@ def fit_classifier(
     schedule, # train.Schedule
     net,      # arguments of make_classifier
     start,    # state dict to start from; None: from nothing
-    decides,  # dict: everything else that decides the outcome
     seed=0,
     **kw,     # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a loss: returns it in eval mode, and its log."
-    settings = dict(decides, method=method, data=views.digest, index=digest(views.index.cpu().numpy()), net=net)
-    if start is not None: settings |= dict(start=digest(*start.values()))
-    return fit(f"classifier-{method}", started(lambda: make_classifier(**net), start), loss, views.index, schedule, settings, seed, **kw)
+    return fit(f"classifier-{method}", started(lambda: make_classifier(**net), start), loss, views.index, schedule, seed, **kw)
 
 # %% ../nbs/api/11_robust.ipynb #26f64592
 def train_classifier(
@@ -171,16 +167,11 @@ def train_classifier(
     **kw,       # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a method: returns it in eval mode, and its log."
-    attack = attack or {}
+    if not method.startswith("cvae"): pset = None # what a method doesn't use is not part of its key
+    attack = attack if attack and method in PERTURBED else {}
     loss = classifier_loss(method, views, compiled_set(pset, schedule.compile), pad, **attack)
-    from pertnb import robust
-    decides = dict(methods=source_version(robust, strong), pad=pad)
-    if method in PERTURBED: decides |= attack
-    if method.startswith("cvae"): decides |= dict(eps=pset.eps, set=digest(*pset.state_dict().values()))
-    if validation is not None:
-        decides |= dict(validation=digest(validation.index.cpu().numpy()))
-        kw |= dict(validate=validation_loss(method, validation, pset, seed, **attack))
-    return fit_classifier(method, loss, views, schedule, net, start, decides, seed, **kw)
+    if validation is not None: kw |= dict(validate=validation_loss(method, validation, pset, seed, **attack))
+    return fit_classifier(method, loss, views, schedule, net, start, seed, **kw)
 
 # %% ../nbs/api/11_robust.ipynb #f4b5d004
 ROBUSTBENCH = {"augmix": ("Hendrycks2020AugMix_ResNeXt", "corruptions"), "l2": ("Engstrom2019Robustness", "L2"), "linf": ("Engstrom2019Robustness", "Linf")}
@@ -317,15 +308,13 @@ def attacked_part(
     return rows.assign(image=rows.image + lo), u
 
 # %% ../nbs/api/11_robust.ipynb #fdb49507
-def evaluation_folder(
-    model, pset, # classifier, PerturbationSet
-    **settings,  # everything else that decides the outcome
+def accuracies(
+    model, # classifier in eval mode
+    test,  # Views of the first test images with the training corruptions
+    ood,   # Views of the same images with corruptions never trained on
 ):
-    "Folder runs/evaluation-<hash> of an evaluation."
-    from pertnb import attack, cvae, nets, pairs, robust, sets
-    settings |= dict(net=repr(model), weights=digest(*model.state_dict().values()), set=digest(*pset.state_dict().values()), bf16=fast_bf16(next(pset.parameters()).device),
-                     code=source_version(nets, cvae, pairs, sets, attack, strong, robust))
-    return run_folder("evaluation", settings)
+    "Rows of kinds 'clean', 'perturbed' and 'ood'."
+    return pd.concat([accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood")], ignore_index=True)
 
 
 def evaluate(
@@ -341,30 +330,17 @@ def evaluate(
     chunk=1000, # images a part
 ):
     "Rows of clean, perturbed, ood, robust and worst-case predictions, and PGD's u (N, K) at the largest radius."
-    images = dict(x=digest(x, y), **{k: (v.digest, digest(v.index)) for k, v in (("test", test), ("ood", ood))})
-    folder = evaluation_folder(model, pset, **images, radii=[float(r) for r in radii], steps=steps, strong_steps=strong_steps, seed=seed, chunk=chunk)
-    accuracies = lambda: (pd.concat([accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood")], ignore_index=True), None)
-    parts = [("accuracy", accuracies)]
+    kept = memo.place("evaluation", (accuracies, attacked_part), model=model, pset=pset, test=test, ood=ood, x=x, y=y, radii=[float(r) for r in radii],
+                 steps=steps, strong_steps=strong_steps, seed=seed, chunk=chunk, precision="float32")
+    def attacked(lo):
+        rows, u = attacked_part(model, pset, x, y, lo, min(lo + chunk, len(x)), len(test), radii, steps, strong_steps, seed)
+        return rows.assign(precision="float32"), dict(u=u)
+    rows, us = [memo.part(kept, "accuracy", lambda: (accuracies(model, test, ood).assign(precision="float32"), None), last=False)[0]], []
     for lo in range(0, len(x), chunk):
-        parts.append((f"attacked-{lo:06}", partial(attacked_part, model, pset, x, y, lo, min(lo + chunk, len(x)), len(test), radii, steps, strong_steps, seed)))
-    with locked(folder/".lock"), autocast(x.device): done = [kept_part(folder, name, work, last=name == parts[-1][0]) for name, work in parts]
-    return pd.concat([rows for rows, _ in done], ignore_index=True), torch.cat([u for _, u in done if u is not None]).to(x.device)
-
-# %% ../nbs/api/11_robust.ipynb #41619bfe
-def kept_part(
-    folder, # of the evaluation
-    name,   # of the part
-    work,   # () -> DataFrame, tensor or None
-    last,   # whether it is the last part: then no time box stops after it
-):
-    "What work() gives; read from the folder where it is there, else written to it."
-    rows, u = folder/f"{name}.csv", folder/f"{name}.safetensors"
-    if not rows.exists():
-        found, tensor = work()
-        if tensor is not None: write_tensors(u, dict(u=tensor))
-        write_rows(rows, found) # last: where it is, the part is whole
-        if not last: check_time(f"{folder.name}, {name}")
-    return read_rows(rows), read_tensors(u)[0]["u"] if u.exists() else None
+        found, tensors = memo.part(kept, f"attacked-{lo:06}", partial(attacked, lo), last=lo + chunk >= len(x))
+        rows.append(found)
+        us.append(tensors["u"])
+    return pd.concat(rows, ignore_index=True), torch.cat(us).to(x.device)
 
 # %% ../nbs/api/11_robust.ipynb #682ab924
 def summarise(

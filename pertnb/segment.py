@@ -7,20 +7,18 @@ __all__ = ['METHODS', 'MIXES', 'pixel_loss', 'attack_maps', 'draw_maps', 'segmen
            'accuracy_and_iou', 'evaluate_segmenter', 'vote_rows', 'certify_maps', 'certified_share']
 
 # %% ../nbs/api/22_segment.ipynb #ae0a599c
-from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from . import memo
 from .attack import frozen, pgd, train_attack
 from .checks import check_columns, check_number, described
 from .illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pairs, padding
 from .pairs import crop_flip, draw_crop_flip, to_float
-from .paths import digest, locked
-from .report import append_rows, read_rows
 from .sets import sample_ball
-from .smoothing import certified_pixels, certify, check_same
-from .train import fit, share, source_version, started
+from .smoothing import certified_pixels, certify
+from .train import fit, share, started
 from .unet import UNetClassifier
 
 # %% ../nbs/api/22_segment.ipynb #24521ee7
@@ -104,12 +102,11 @@ def train_segmenter(
     **kw,     # device, progress, ... of `fit`
 ):
     "Train or load the segmentation network of a method; its log."
-    from pertnb import segment
-    set_digest = digest(*pset.cvae.state_dict().values()) if method.startswith("cvae") else None
-    decides = dict(data=scenes.digest, index=digest(scenes.index.cpu().numpy()), net=net, set=set_digest, eps=set_digest and pset.eps, options=options if method in ("cvae_adversarial", "cvae_smoothing") else None,
-                   start=start and digest(*start.state_dict().values()), segment=source_version(segment))
+    if not method.startswith("cvae"): pset = None # what a method doesn't use is not part of its key
+    options = options if options and method in ("cvae_adversarial", "cvae_smoothing") else {}
     weights, build = None if start is None else start.state_dict(), lambda: UNetClassifier(**net, n_classes=len(CLASS_NAMES))
-    return fit(f"segment-{method}", started(build, weights), segmentation_loss(method, scenes, pset, **(options or {})), scenes.index, schedule, decides, seed, **kw)
+    loss = segmentation_loss(method, scenes, pset, **options)
+    return fit(f"segment-{method}", started(build, weights), loss, scenes.index, schedule, seed, **kw)
 
 # %% ../nbs/api/22_segment.ipynb #bac29752
 def count_rows(
@@ -175,7 +172,6 @@ def vote_rows(
 
 
 def certify_maps(
-    folder,      # for the rows
     pset, model, # PerturbationSet, segmentation network, on their device
     x, y,        # images uint8 (N, 3, H, W), classes (N, H, W)
     sigma,       # of the noise
@@ -183,16 +179,14 @@ def certify_maps(
     seed=0,
     batch_size=16, # images decoded and classified at a time
 ):
-    "Rows of `vote_rows` of all images, with sigma, n0, n, seed and weights; resuming."
-    weights = digest(*pset.state_dict().values(), *model.state_dict().values())[:10]
-    settings, path = dict(sigma=float(sigma), n0=n0, n=n, seed=seed, weights=weights), Path(folder)/"maps.csv"
-    with locked(path.with_suffix(".lock")):
-        there = read_rows(path) if path.exists() else pd.DataFrame(dict(image=[]))
-        check_same(there, settings, folder)
-        for i in sorted(set(range(len(x))) - set(there.image)):
-            out = certify(pset, model, to_float(x[i:i + 1]), sigma, n0, n, seed=seed, ids=[i], batch_size=batch_size)
-            append_rows(path, vote_rows(out.top, out.hits, y[i:i + 1]).assign(image=i, **settings))
-    return read_rows(path)
+    "Rows of `vote_rows` of all images, with sigma, n0, n, seed and precision; resuming."
+    settings = dict(sigma=float(sigma), n0=n0, n=n, seed=seed, precision="float32")
+    kept = memo.place("maps", (certify, vote_rows), pset=pset, model=model, x=x, y=y, **settings)
+    def work(images):
+        i, = images
+        out = certify(pset, model, to_float(x[i:i + 1]), sigma, n0, n, seed=seed, ids=[i], batch_size=batch_size)
+        return vote_rows(out.top, out.hits, y[i:i + 1]).assign(image=i, **settings)
+    return memo.rows(kept, "maps", range(len(x)), work)
 
 # %% ../nbs/api/22_segment.ipynb #ffa3220f
 def certified_share(

@@ -5,13 +5,12 @@
 # %% auto #0
 __all__ = ['ABSTAIN', 'BLOCK', 'CORRECTIONS', 'check_level', 'lower_bound', 'upper_bound', 'radius_of', 'sigma_for', 'Noisy',
            'too_close', 'predict', 'looks', 'Certified', 'can_gain', 'certify', 'log_wealth', 'Decided', 'can_certify',
-           'certify_at', 'certified_pixels', 'Smoothed', 'attack_certified', 'certified_folder', 'read_shards',
-           'check_same', 'certify_rows', 'smoothing_loss', 'train_smoothed']
+           'certify_at', 'certified_pixels', 'Smoothed', 'attack_certified', 'certify_rows', 'smoothing_loss',
+           'train_smoothed']
 
 # %% ../nbs/api/16_smoothing.ipynb #7858285a
 import math
 from dataclasses import dataclass
-from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
@@ -20,16 +19,15 @@ import torch.nn.functional as F
 from accelerate import PartialState
 from scipy.special import betaincc, betaincinv, betaln, ndtr, ndtri
 from scipy.stats import binom
+from . import memo
 from .attack import frozen
 from .checks import check_labels, check_number, described
 from .nets import fused
 from .pairs import generator, to_float
-from .paths import digest, locked, runs_dir
-from .report import append_rows, read_rows
 from .robust import draw_images, fit_classifier
 from .sets import check_latents
 from .strong import Ball, worst_case
-from .train import autocast, check_time, compiled_set, share
+from .train import autocast, compiled_set, share
 
 # %% ../nbs/api/16_smoothing.ipynb #3071024b
 def check_level(
@@ -355,38 +353,8 @@ def attack_certified(
     there = predict(pset, model, x[i], sigma, n, alpha, seed=f"judge {seed}", centre=reach[:, None] * worst.d, batch_size=batch_size)
     return pd.DataFrame(dict(image=i.cpu(), radius=radius[i].cpu(), prediction=prediction[i].cpu(), attacked=there.cpu()))
 
-# %% ../nbs/api/16_smoothing.ipynb #0dca8e84
-def certified_folder(
-    settings, # presets.CertifiedSettings
-    data,     # name of the data set
-    models,   # iterable of the classifiers
-):
-    "Folder runs/certified-<preset>-<data>-<hash> of the rows of notebook 06."
-    key = digest(repr(settings).encode(), *(t for m in models for t in m.state_dict().values()))[:10]
-    return runs_dir()/f"certified-{settings.preset}-{data}-{key}"
-
-# %% ../nbs/api/16_smoothing.ipynb #2374d2dd
-def read_shards(
-    folder, # of `certify_rows`
-):
-    "Rows of all processes, by image; an empty DataFrame where there are none. An image that two runs did at once has the same row twice, and counts once."
-    parts = [read_rows(path) for path in sorted(Path(folder).glob("rows-*.csv"))]
-    return pd.concat(parts, ignore_index=True).drop_duplicates("image").sort_values("image", ignore_index=True) if parts else pd.DataFrame(dict(image=[]))
-
-
-def check_same(
-    rows,     # that are there
-    settings, # that are wanted: {column: value}
-    folder,
-):
-    "ValueError if the rows come from other settings."
-    for name, value in settings.items():
-        if len(rows) and (name not in rows or (rows[name] != value).any()):
-            raise ValueError(f"{folder} holds certificates with another {name}: delete it or write elsewhere")
-
 # %% ../nbs/api/16_smoothing.ipynb #7055f5be
 def certify_rows(
-    folder,      # for the rows
     pset, model, # PerturbationSet, classifier, on their device
     x, y,        # images (N, C, H, W), uint8 or float; labels (N,)
     sigma,       # of the noise
@@ -394,24 +362,22 @@ def certify_rows(
     chunk=16,       # images between writes
     batch_size=250, # images decoded and classified at a time
 ):
-    "Certify all images, resuming; rows image, label, prediction, correct, radius, p, draws, and the settings. Sharded over accelerate's processes."
-    check_labels(y, len(x)), check_number("chunk", chunk, 1, whole=True)
-    weights = digest(*pset.state_dict().values(), *model.state_dict().values())[:10]
-    settings = dict(sigma=float(sigma), n0=n0, n=n, alpha=float(alpha), adaptive=adaptive, tolerance=float(tolerance), seed=seed, weights=weights)
+    "Certify all images, resuming: rows image, label, prediction, correct, radius, p, draws, and the settings. Shared by accelerate's processes."
+    check_labels(y, len(x))
+    check_number("chunk", chunk, 1, whole=True)
+    settings = dict(sigma=float(sigma), n0=n0, n=n, alpha=float(alpha), adaptive=adaptive, tolerance=float(tolerance), seed=seed, precision="float32")
+    kept = memo.place("certified", certify, pset=pset, model=model, x=x, y=y, **settings)
+    def work(images):
+        j = torch.tensor(images, device=x.device)
+        out = certify(pset, model, to_float(x[j]), sigma, n0, n, alpha, adaptive, tolerance, seed=seed, ids=images, batch_size=batch_size)
+        columns = dict(label=y[j], prediction=out.prediction, correct=out.prediction == y[j], radius=out.radius, p=out.p, draws=out.n)
+        return pd.DataFrame(dict(image=images) | {k: v.cpu() for k, v in columns.items()} | settings)
     process = PartialState(cpu=x.device.type == "cpu")
-    path = Path(folder)/f"rows-{process.process_index}.csv"
-    with locked(path.with_suffix(".lock")):
-        there = read_shards(folder)
-        check_same(there, settings, folder)
-        left = torch.tensor([i for i in range(process.process_index, len(x), process.num_processes) if i not in set(there.image)], dtype=torch.long)
-        for i in left.split(chunk) if len(left) else ():
-            j = i.to(x.device)
-            out = certify(pset, model, to_float(x[j]), sigma, n0, n, alpha, adaptive, tolerance, seed=seed, ids=i.tolist(), batch_size=batch_size)
-            columns = dict(label=y[j], prediction=out.prediction, correct=out.prediction == y[j], radius=out.radius, p=out.p, draws=out.n)
-            append_rows(path, pd.DataFrame(dict(image=i) | {k: v.cpu() for k, v in columns.items()} | settings))
-            if i[-1] != left[-1]: check_time(f"{Path(folder).parent.name}, image {int(i[-1]) + 1} of {len(x)}")
+    share = lambda work: memo.rows(kept, "rows", range(len(x)), work, chunk, shard=(process.process_index, process.num_processes))
+    rows = share(work)
+    if process.num_processes == 1: return rows
     process.wait_for_everyone()
-    return read_shards(folder)
+    return share(None) # all are there
 
 # %% ../nbs/api/16_smoothing.ipynb #520cdd39
 def smoothing_loss(
@@ -443,5 +409,5 @@ def train_smoothed(
     **kw,       # device, progress, ... of `fit`
 ):
     "Train (or load) the base classifier of a smoothed one: returns it in eval mode, and its log."
-    decides = dict(sigma=sigma, set=digest(*pset.state_dict().values()))
-    return fit_classifier("cvae_smoothing", smoothing_loss(views, compiled_set(pset, schedule.compile), sigma), views, schedule, net, start, decides, seed, **kw)
+    loss = smoothing_loss(views, compiled_set(pset, schedule.compile), sigma)
+    return fit_classifier("cvae_smoothing", loss, views, schedule, net, start, seed, **kw)

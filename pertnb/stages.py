@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 import pandas as pd
 import torch
-from . import corruptions, estimate, presets, quality, report, robust, roofline, smoothing
+from . import corruptions, estimate, memo, presets, quality, report, robust, roofline, smoothing
+from .clock import Unfinished, check_time, time_box, time_is_up
 from .data import class_names, load_images, resolve_data
 from .nets import make_classifier
 from .pairs import evaluation_pairs, generator, load_views, split_images, to_float
-from .paths import commit, device_name, digest, locked, provenance, runs_dir
+from .paths import commit, device_name, provenance, runs_dir
 from .sets import packaged_set
-from .train import Schedule, Unfinished, check_time, chosen_device, learn_set, time_box, time_is_up
+from .train import Schedule, chosen_device, learn_set
 
 # %% ../nbs/api/29a_stages.ipynb #e62243b1
 @dataclass(frozen=True)
@@ -102,16 +103,16 @@ def learn_cvae(s):
 
 
 def judge_cvae(s, chunk=100):
-    "Six metrics and latent norms of the set, a row a pair, image by image; the unit is a pair."
+    "Six metrics and latent norms of the set, a row per pair, image by image; the unit is a pair."
     pset, _ = learn_set(s.cvae, *training_views(s, s.cvae.n_train), device=s.device, progress=False)
-    test, path = test_views(s, s.cvae.n_test)[0], s.folder/f"quality-{digest(*pset.state_dict().values())[:10]}.csv"
-    done = report.read_rows(path).image.nunique() if path.exists() else 0
-    for lo in range(done, len(test), chunk):
-        x, x_tilde, i, c = evaluation_pairs(test.on(test.index[lo:lo + chunk]))
-        rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", s.seed, lo), s.cvae.pgd_steps, s.cvae.n_samples)
-        report.append_rows(path, rows.assign(image=i.cpu().numpy(), corruption=c.cpu().numpy()))
-        if lo + chunk < len(test): check_time(f"quality, image {lo + chunk} of {len(test)}")
-    rows = report.read_rows(path)
+    test, steps, n_samples = test_views(s, s.cvae.n_test)[0], s.cvae.pgd_steps, s.cvae.n_samples
+    kept = memo.place("quality", quality.evaluate_set, pset=pset, test=test, seed=s.seed, steps=steps, n_samples=n_samples, chunk=chunk,
+                      precision="float32")
+    def work(images):
+        x, x_tilde, i, c = evaluation_pairs(test.on(torch.tensor(images, device=test.index.device)))
+        rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", s.seed, images[0]), steps, n_samples)
+        return rows.assign(image=i.cpu().numpy(), corruption=c.cpu().numpy(), precision="float32")
+    rows = memo.rows(kept, "pairs", test.index.tolist(), work, chunk)
     print("  " + ", ".join(f"{m.metric} {m.mean:.4g}" for m in quality.mean_metrics(rows).itertuples(index=False)))
     return len(rows), None
 
@@ -173,32 +174,36 @@ def learn_noise(s, noise):
 # %% ../nbs/api/29a_stages.ipynb #2f110c31
 def certify_noise(s, noise, chunk=50):
     "Certificates by a fixed number of draws, as notebook 06 has them, and by the sequential test at each radius in reach; the unit is a draw."
-    models = {n: train_noise(s, n)[0] for n in NOISES}
     model, _, sigma, pset = train_noise(s, noise)
     c, test = s.certified, test_views(s, s.certified.n_test)[0]
     x, y = test.images[test.index][:c.n_certified], test.labels[test.index][:c.n_certified]
-    folder = smoothing.certified_folder(c, s.data, models.values())
-    rows = smoothing.certify_rows(folder/f"Noise for eps {noise}", pset, model, x, y, sigma, c.n0, c.n, c.alpha, seed=s.seed, batch_size=c.sample_batch)
-    path, draws = folder/f"at {noise}.csv", int(rows.draws.sum())
-    reach = pset.percentiles[:NOISES.index(noise) + 1]
+    rows = smoothing.certify_rows(pset, model, x, y, sigma, c.n0, c.n, c.alpha, seed=s.seed, batch_size=c.sample_batch)
+    draws, reach = int(rows.draws.sum()), pset.percentiles[:NOISES.index(noise) + 1]
     said = [f"{100 * (rows.correct & (rows.radius >= r * (1 - 1e-9))).mean():.1f}% at {r:.2f} ({c.n0 + c.n} draws, fixed)" for r in reach]
-    done = report.read_rows(path).image.nunique() if path.exists() else 0
-    for lo in range(done, len(x), chunk):
-        report.append_rows(path, sequential_rows(s, pset, model, x[lo:lo + chunk], y[lo:lo + chunk], sigma, reach, lo))
-        if lo + chunk < len(x): check_time(f"certify_at, image {lo + chunk} of {len(x)}")
-    rows = report.read_rows(path)
+    kept = memo.place("sequential", smoothing.certify_at, pset=pset, model=model, x=x, y=y, sigma=sigma, radii=reach, n0=c.n0, n=c.n_most, alpha=c.alpha,
+                      seed=s.seed, precision="float32")
+    work = lambda images: sequential_rows(s, pset, model, x, y, sigma, reach, images)
+    rows = memo.rows(kept, "decisions", range(len(x)), work, chunk)
     for r, g in rows.groupby("radius"): said.append(f"{100 * (g.certified & g.correct).mean():.1f}% at {r:.2f} ({g.draws.mean():.0f} draws)")
     print("  certified: " + ", ".join(said))
     return draws + int(rows.draws.sum()), None
 
 
-def sequential_rows(s, pset, model, x, y, sigma, radii, lo):
-    "Rows image, radius, certified, correct, draws of `smoothing.certify_at` at radii."
-    parts = []
+def sequential_rows(
+    s,           # Section
+    pset, model, # PerturbationSet, smoothed classifier
+    x, y,        # all images uint8 (N, 3, H, W), labels (N,)
+    sigma,       # of the noise
+    radii,       # asked for
+    images,      # indices of those to decide
+):
+    "Rows image, radius, certified, correct, draws, precision of `smoothing.certify_at` at radii."
+    parts, c, j = [], s.certified, torch.tensor(images, device=x.device)
     for r in radii:
-        out = smoothing.certify_at(pset, model, to_float(x), r, sigma, s.certified.n0, s.certified.n_most, s.certified.alpha, seed=f"stages {s.seed}", ids=range(lo, lo + len(x)), batch_size=s.certified.sample_batch)
-        parts.append(pd.DataFrame(dict(image=range(lo, lo + len(x)), radius=r, certified=out.certified.cpu(), correct=(out.prediction == y).cpu(), draws=out.n.cpu())))
-    return pd.concat(parts, ignore_index=True)
+        out = smoothing.certify_at(pset, model, to_float(x[j]), r, sigma, c.n0, c.n_most, c.alpha, seed=f"stages {s.seed}", ids=images,
+                                   batch_size=c.sample_batch)
+        parts.append(pd.DataFrame(dict(image=images, radius=r, certified=out.certified.cpu(), correct=(out.prediction == y[j]).cpu(), draws=out.n.cpu())))
+    return pd.concat(parts, ignore_index=True).assign(precision="float32")
 
 # %% ../nbs/api/29a_stages.ipynb #967b0cf5
 STAGES = {"corruptions": make_corruptions, "cvae": learn_cvae, "quality": judge_cvae,
@@ -268,7 +273,7 @@ def run_stage(
     seconds = time.perf_counter() - start
     memory = torch.cuda.max_memory_allocated(s.device) if s.device.type == "cuda" else estimate.resident()
     row = dict(stage=stage, seconds=seconds, training=math.nan if own is None else own, samples=samples, done=done, memory=memory / 1e9, device=device_name(s.device), commit=commit())
-    with locked(s.folder/".lock"): report.append_rows(s.folder/"ledger.csv", pd.DataFrame([row]))
+    memo.append(s.folder, "ledger", pd.DataFrame([row]))
     print(f"  {'done' if done else 'continue'}, {seconds:.1f} s", flush=True)
     return done
 
@@ -277,8 +282,8 @@ def ledger(
     s, # Section
 ):
     "The ledger; an empty DataFrame where no stage was run."
-    path = s.folder/"ledger.csv"
-    return report.read_rows(path) if path.exists() else pd.DataFrame(dict(stage=[], done=[]))
+    rows = memo.read(s.folder, "ledger")
+    return pd.DataFrame(dict(stage=[], done=[])) if rows is None else rows
 
 
 def unfinished(

@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from .affine import EPS_LINF, TRUTHS, apply_rts, draw_true_pairs
 from .checks import check_number
 from .pairs import generator, to_float
-from .paths import digest
 from .robust import is_correct, perturbed_loss, robust_rows
 from .strong import pixel_attack
 from .train import fit, share
@@ -77,10 +76,11 @@ def train_digits(
 ):
     "Train (or load) a DigitNet by a method: returns it in eval mode, and its log."
     size = tuple(TRUTHS[pairs.truth][2](pairs.images[:1]).shape[2:])
-    settings = dict(method=method, data=pairs.digest, index=digest(pairs.index.cpu().numpy()), size=size, n_classes=n_classes)
-    if method.startswith("cvae"): settings |= dict(steps=steps, eps=pset.eps, set=digest(*pset.state_dict().values()))
-    if method == "cvae_adversarial" and ramp: settings |= dict(ramp=ramp)
-    return fit(f"digits-{pairs.truth}-{method}", lambda: DigitNet(size, n_classes), truth_loss(method, pairs, pset, steps, ramp), pairs.index, schedule, settings, seed, **kw)
+    # what a method doesn't use is not part of its key
+    if not method.startswith("cvae"): pset = None
+    attack = dict(steps=steps, ramp=ramp) if method == "cvae_adversarial" else {}
+    loss = truth_loss(method, pairs, pset, **attack)
+    return fit(f"digits-{pairs.truth}-{method}", lambda: DigitNet(size, n_classes), loss, pairs.index, schedule, seed, **kw)
 
 # %% ../nbs/api/15a_truth.ipynb #c30db4b8
 def rts_grid(

@@ -13,8 +13,9 @@ import torch
 torch.set_num_threads(1)
 
 from accelerate import PartialState
-from pertnb import smoothing
+from pertnb import memo, smoothing
 from pertnb.pairs import generator
+from pertnb.rows import read_rows, write_rows
 from pertnb.sets import PerturbationSet
 from survive import Line, child, ended, results
 
@@ -31,17 +32,17 @@ class Judge(torch.nn.Module):
 
 def certify(folder):
     "Rows of all images. An image that has a row is not certified again, and none twice."
-    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=generator("certified images")), [], smoothing.certify
-    there = set(smoothing.read_shards(folder).image)
+    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=generator("certified images")), [], memo.rows
+    there = set(images(folder))
 
-    def counted(*args, ids, **kw):
-        seen.extend(ids)
-        return inner(*args, ids=ids, **kw)
+    def counted(kept, name, todo, work, *args, **kw):
+        return inner(kept, name, todo, lambda units: (seen.extend(units), work(units))[1], *args, **kw)
 
-    smoothing.certify = counted
-    try: smoothing.certify_rows(folder, PerturbationSet(Line(), 2.), Judge(), x, torch.zeros(N, dtype=torch.long), 1., n0=20, n=1000, chunk=CHUNK)
-    finally: smoothing.certify = inner
-    assert len(seen) == len(set(seen)) and not there & set(seen), "an image was certified twice"
+    os.environ["PERTNB_RUNS"], memo.rows = str(folder), counted
+    try: return smoothing.certify_rows(PerturbationSet(Line(), 2.), Judge(), x, torch.zeros(N, dtype=torch.long), 1., n0=20, n=1000, chunk=CHUNK)
+    finally:
+        memo.rows = inner
+        assert len(seen) == len(set(seen)) and not there & set(seen), "an image was certified twice"
 
 
 def one_of(folder, rank, port):
@@ -60,28 +61,30 @@ def begin(folder, processes):
     return [child(one_of, folder, k, port) for k in range(2)]
 
 
-def rows(folder): return sum(p.read_bytes().count(b"\n") - 1 for p in folder.glob("rows-*.csv"))
+def images(folder):
+    "Images that have a row, shard by shard."
+    return [i for p in sorted(folder.glob("certified-*/rows-*.csv")) for i in read_rows(p).image]
 
 
 def kills(root):
     "kill -9 at seeded moments: after so many rows and some time. Every run is then resumed by one process."
-    certify(root / "whole") # what it imports when it first runs is there for the children
+    write_rows(root / "whole.csv", certify(root / "whole")) # what it imports when it first runs is there for the children
     moments, found = random.Random(0), []
     for k, processes in enumerate([1] * 14 + [2] * 3):
         folder, after = root / str(k), moments.randrange(0, N - 2 * CHUNK)
         pids = begin(folder, processes)
-        while rows(folder) < after: time.sleep(1e-3)
+        while len(images(folder)) < after: time.sleep(1e-3)
         time.sleep(.02 * moments.random()) # some chunks are left, however busy the machine is
         for pid in pids: os.kill(pid, signal.SIGKILL)
-        codes, left = [ended(pid) for pid in pids], rows(folder)
+        codes, left = [ended(pid) for pid in pids], len(images(folder))
         assert ended(child(certify, folder)) == 0, f"kill {k}: not resumed"
-        half = [p.name for p in folder.iterdir() if p.suffix not in (".csv", ".lock")]
+        half = [p.name for p in folder.rglob(".*-*") if p.suffix != ".lock"]
         found.append(dict(processes=processes, hit=codes == [-signal.SIGKILL] * processes, left=left, half=half,
-                          same=results(folder) == results(root / "whole") if processes == 1 else smoothing.read_shards(folder).equals(smoothing.read_shards(root / "whole"))))
+                          same=results(folder) == results(root / "whole") if processes == 1 else certify(folder).equals(certify(root / "whole"))))
     return found
 
 
 if __name__ == "__main__":
     root = Path(sys.argv[1])
     if sys.argv[2:] == ["kill"]: (root / "found.json").write_text(json.dumps(kills(root)))
-    else: certify(root)
+    else: write_rows(root / f"all-{os.environ.get('RANK', 0)}.csv", certify(root))

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from survive import child, ended
+from survive import child, contents, ended
 
 from pertnb import stages
 
@@ -43,7 +43,7 @@ def results(folder):
     for p in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = str(p.relative_to(folder))
         if p.name == "log.jsonl": out[name] = [{k: v for k, v in json.loads(line).items() if k not in ("seconds", "samples_per_s")} for line in p.read_text().splitlines()]
-        elif not p.name.endswith(".lock") and p.name != "ledger.csv" and "tables" not in p.parts: out[name] = p.read_bytes()
+        elif not p.name.endswith(".lock") and p.stem != "ledger" and "tables" not in p.parts: out[name] = contents(p)
     return out
 
 

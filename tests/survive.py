@@ -16,7 +16,7 @@ import torch
 torch.set_num_threads(1) # the children of a fork can't use the parent's threads
 
 import pandas as pd
-from pertnb import pairs, quality, report, train
+from pertnb import memo, pairs, quality, report, train
 from pertnb.pairs import generator
 from pertnb.sets import PerturbationSet
 
@@ -33,6 +33,8 @@ class Net(torch.nn.Module):
 
 
 def loss(module, i, gen, t):
+    if t >= float(os.environ.get("STOPPED_AT", "inf")): raise Stop # the environment is not part of a run's key
+    if "SLOW" in os.environ: time.sleep(.01)
     l = ((module(X[i] + .01 * torch.randn(len(i), 3, generator=gen)) - Y[i])**2).mean()
     return l, dict(rmse=l.detach().sqrt())
 
@@ -41,12 +43,15 @@ def fit(folder, loss=loss, epochs=10, **kw):
     "Sixteen rows a step; a checkpoint after every step."
     os.environ["PERTNB_RUNS"] = str(folder)
     kw = dict(dict(index=torch.arange(64), log_every=1, checkpoint_every=0), **kw)
-    return train.fit("line", Net, loss, schedule=train.Schedule(epochs=epochs, batch_size=16, lr=.01), settings={}, device="cpu", progress=False, **kw)
+    return train.fit("line", Net, loss, schedule=train.Schedule(epochs=epochs, batch_size=16, lr=.01), device="cpu", progress=False, **kw)
+
+
+def validate(module): return ((module(X[::4]) - Y[::4])**2).mean()
 
 
 def stop_early(folder):
     "The same, keeping the weights of its best row."
-    return fit(folder, validate=lambda module: ((module(X[::4]) - Y[::4])**2).mean())
+    return fit(folder, validate=validate)
 
 
 class Line(torch.nn.Module):
@@ -62,13 +67,20 @@ class Line(torch.nn.Module):
 
 def evaluate(folder, batches=40):
     "Rows of a perturbation set, appended batch by batch; goes on after the last one that is there."
-    path, pset = Path(folder) / "rows.csv", PerturbationSet(Line(), 2.)
+    pset, os.environ["PERTNB_RUNS"] = PerturbationSet(Line(), 2.), str(folder)
     x, x_tilde = torch.rand(2, 4 * batches, 3, 4, 4, generator=generator("images"))
-    done = len(report.read_rows(path)) if path.exists() else 0
-    for lo in range(done, len(x), 4):
-        part = slice(lo, lo + 4)
-        rows = quality.evaluate_set(pset, x[part], x_tilde[part], generator("evaluation", lo), steps=2, n_samples=2)
-        report.append_rows(path, rows.assign(image=range(lo, lo + 4)))
+    kept = memo.place("quality", quality.evaluate_set, pset=pset, x=x, x_tilde=x_tilde)
+
+    def work(images):
+        rows = quality.evaluate_set(pset, x[images], x_tilde[images], generator("evaluation", images[0]), steps=2, n_samples=2)
+        return rows.assign(image=images)
+    return memo.rows(kept, "rows", range(len(x)), work, chunk=4)
+
+
+def contents(path):
+    "Bytes of a file; of tensors without the header, which holds times."
+    data = path.read_bytes()
+    return data[8 + int.from_bytes(data[:8], "little"):] if path.suffix == ".safetensors" else data
 
 
 def results(folder):
@@ -76,7 +88,7 @@ def results(folder):
     files = {str(p.relative_to(folder)).split("/")[-1]: p for p in sorted(Path(folder).rglob("*")) if p.is_file()}
     log = [{k: v for k, v in row.items() if k not in ("seconds", "samples_per_s")} for p in files.values() if p.name == "log.jsonl"
            for row in map(json.loads, p.read_text().splitlines())]
-    return sorted(files), {k: p.read_bytes() for k, p in files.items() if k != "log.jsonl"}, log
+    return sorted(files), {k: contents(p) for k, p in files.items() if k != "log.jsonl"}, log
 
 
 def child(work, *args, said=None):
@@ -109,7 +121,7 @@ def kills(work, root):
         hit += ended(pid) == -signal.SIGKILL
         left = results(folder)[0]
         half += any(name.startswith(".") and name != ".lock" for name in left)
-        resumed += any(name in ("state.safetensors", "rows.csv") for name in left)
+        resumed += any(name in ("state.safetensors", "rows-0.csv") for name in left)
         assert ended(child(work, folder)) == 0, f"kill {k}: not resumed"
         differ += [k] * (results(folder) != whole)
     return dict(files=whole[0], differ=differ, hit=hit, half=half, resumed=resumed, seconds=seconds)
@@ -118,12 +130,12 @@ def kills(work, root):
 def two(root):
     "Two trainings of one run at once: exit codes, what they said, and whether the weights are those of one alone."
     fit(root / "alone")
-    slow = lambda *a: (time.sleep(.01), loss(*a))[1]
     outs = [root / f"out{k}" for k in range(2)]
 
     def trained(k):
         sys.stdout = open(outs[k], "w", buffering=1)
-        fit(root / "both", slow)
+        os.environ["SLOW"] = ""
+        fit(root / "both")
     codes = [ended(pid) for pid in [child(trained, k) for k in range(2)]]
     return dict(codes=codes, said=sorted(p.read_text() for p in outs), same=results(root / "both") == results(root / "alone"))
 
@@ -131,18 +143,17 @@ def two(root):
 class Stop(Exception): pass
 
 
-def until(epoch):
-    "The loss, until an epoch: then it stops."
-    def stopping(module, i, gen, t):
-        if t >= epoch: raise Stop
-        return loss(module, i, gen, t)
-    return stopping
+def until(epoch, root, **kw):
+    "A training that stops at an epoch."
+    os.environ["STOPPED_AT"] = str(epoch)
+    try: fit(root, **kw)
+    except Stop: pass
+    finally: del os.environ["STOPPED_AT"]
 
 
 def stopped(root, epoch=3):
     "A run that was stopped half-way: its folder, and the bytes of its checkpoint."
-    try: fit(root, until(epoch))
-    except Stop: pass
+    until(epoch, root)
     folder, = (p for p in root.iterdir() if p.is_dir())
     return folder, (folder / "state.safetensors").read_bytes()
 
@@ -168,18 +179,19 @@ def trouble(root):
     out["folder"] = error_of(fit, root / "file" / "runs", said=said), (root / "file").read_text() == ""
     folder, good = stopped(root / "cut")
     (folder / "state.safetensors").write_bytes(good[:-100])
-    out["cut"] = error_of(fit, root / "cut", said=said), (folder / "state.safetensors").read_bytes() == good[:-100] and (folder / "log.jsonl").exists()
-    (folder / "state.safetensors").unlink()
-    out["deleted"] = error_of(fit, root / "cut", said=said), (folder / "model.safetensors").exists()
+    fit(root / "whole")
+    alike = lambda folder: results(folder.parent) == results(root / "whole")
+    out["cut"] = error_of(fit, root / "cut", said=said), alike(folder)
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[:-100])
-    out["weights"] = error_of(fit, root / "cut", said=said), (folder / "log.jsonl").exists()
+    out["weights"] = error_of(fit, root / "cut", said=said), alike(folder)
+    (folder / "model.safetensors").unlink()
+    out["deleted"] = error_of(fit, root / "cut", said=said), alike(folder)
     folder, good = stopped(root / "foreign")
-    other = lambda seed: fit(root / "foreign", until(2), seed=seed)
-    error_of(other, 1, said=said)
-    second, = (p for p in (root / "foreign").iterdir() if p.is_dir() and p != folder)
-    (second / "state.safetensors").write_bytes(good)
-    out["foreign"] = error_of(other, 1, said=said), (folder / "state.safetensors").read_bytes() == good
+    until(2, root / "strange", seed=1)
+    second, = (p for p in (root / "strange").iterdir())
+    (folder / "state.safetensors").write_bytes((second / "state.safetensors").read_bytes())
+    out["foreign"] = error_of(fit, root / "foreign", said=said), alike(folder)
     nan = lambda module, i, gen, t: (loss(module, i, gen, t)[0] * (float("nan") if t >= 4.5 else 1), {})
     fit_nan = lambda: fit(root / "nan", nan, log_every=7)
     out["nan"] = error_of(fit_nan, said=said), False

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pertnb import smoothing
+from pertnb.rows import read_rows
 
 
 def start(root, folder, *args, launch=(sys.executable,)):
@@ -21,7 +21,7 @@ def killed(root, tmp_path_factory):
     "Rows of one process that nothing disturbed, and what came of kills."
     folder = tmp_path_factory.mktemp("certifying")
     start(root, folder, "kill")
-    return smoothing.read_shards(folder / "whole"), json.loads((folder / "found.json").read_text())
+    return read_rows(folder / "whole.csv"), json.loads((folder / "found.json").read_text())
 
 
 def test_rows_differ(killed):
@@ -43,5 +43,6 @@ def test_killed_at_any_moment(killed, processes, kills):
 def test_two_processes(root, killed, tmp_path, two_processes):
     "`accelerate launch` gives each half of the images; together they have the rows of one."
     start(root, tmp_path, launch=two_processes())
-    assert [sorted(smoothing.read_rows(tmp_path / f"rows-{k}.csv").image) for k in range(2)] == [list(range(k, 24, 2)) for k in range(2)]
-    assert smoothing.read_shards(tmp_path).equals(killed[0])
+    folder, = tmp_path.glob("certified-*")
+    assert [sorted(read_rows(folder / f"rows-{k}.csv").image) for k in range(2)] == [list(range(k, 24, 2)) for k in range(2)]
+    for k in range(2): assert read_rows(tmp_path / f"all-{k}.csv").equals(killed[0])

@@ -41,7 +41,7 @@ if __name__ == "__main__":
     train.fast_bf16 = lambda device: False # sums of another order differ by 1e-7 in float32, by 1e-2 in bf16
     logs = {}
     for name, (build, loss, index, schedule) in trainings().items():
-        _, log = train.fit(name, build, loss, index, schedule, {}, device="cpu", progress=False, log_every=1)
+        _, log = train.fit(name, build, loss, index, schedule, device="cpu", progress=False, log_every=1)
         logs[name] = log.drop(columns=["seconds", "samples_per_s"]).to_dict("list")
     from accelerate import PartialState
     state = PartialState()
