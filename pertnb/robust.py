@@ -20,11 +20,11 @@ from .checks import check_columns, check_labels, check_number
 from .attack import many, nested_robustness, train_attack
 from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, on_cpu, to_float
-from .paths import data_root, digest, locked, write_tensors
+from .paths import data_root, digest, locked, read_tensors, write_tensors
 from .report import read_rows, write_rows
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import Schedule, autocast, check_time, compiled_set, fast_bf16, fit, read_tensors, run_folder, share, source_version, started
+from .train import Schedule, autocast, check_time, compiled_set, fast_bf16, fit, run_folder, share, source_version, started
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",

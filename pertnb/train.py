@@ -6,10 +6,9 @@
 __all__ = ['COMPILE', 'OPTIMIZERS', 'DEADLINE', 'Schedule', 'source_version', 'code_version', 'run_folder', 'fast_bf16',
            'autocast', 'compiled', 'compiled_set', 'as_written', 'chosen_device', 'best_device', 'epoch_order',
            'batch_indices', 'Unfinished', 'time_box', 'time_is_up', 'check_time', 'save_state', 'last_good',
-           'load_weights', 'started', 'read_tensors', 'load_state', 'Run', 'share', 'SharedBatchNorm',
-           'share_batch_norm', 'train_step', 'check_losses', 'log_row', 'judge', 'stop', 'unfinished', 'loop',
-           'write_log', 'read_log', 'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth',
-           'learn_lighting']
+           'load_weights', 'started', 'load_state', 'Run', 'share', 'SharedBatchNorm', 'share_batch_norm', 'train_step',
+           'check_losses', 'log_row', 'judge', 'stop', 'unfinished', 'loop', 'write_log', 'read_log', 'train_run',
+           'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth', 'learn_lighting']
 
 # %% ../nbs/api/10_train.ipynb #400e8b45
 import inspect, json, math, os, time
@@ -25,8 +24,6 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from accelerate import Accelerator, PartialState
-from safetensors import safe_open
-from safetensors.torch import load_file
 from torch import distributed
 from torch.distributed.nn.functional import all_reduce
 from tqdm import tqdm
@@ -34,7 +31,7 @@ from . import affine, attack, cvae, illumination, mnist_nets, nets, pairs, sets,
 from .checks import check_number
 from .cvae import elbo, piecewise
 from .pairs import check_pairing, draw_pairs, generator
-from .paths import atomic_write, digest, locked, runs_dir, write_tensors
+from .paths import atomic_write, digest, locked, read_tensors, runs_dir, write_tensors
 from .sets import PerturbationSet, select_radius
 
 # %% ../nbs/api/10_train.ipynb #ebe14874
@@ -229,15 +226,6 @@ def started(
         if start is not None: load_weights(module, start, "start")
         return module
     return made
-
-
-def read_tensors(path, device="cpu"):
-    "Tensors and header of a safetensors file; ValueError with one line where the file is damaged."
-    try:
-        with safe_open(path, "pt") as f: header = f.metadata() or {}
-        return load_file(path, device), header
-    except Exception as error:
-        raise ValueError(f"{path} can't be read ({error}); delete it to train from the start") from None
 
 # %% ../nbs/api/10_train.ipynb #3edfdbaa
 def load_state(path, module, optimizer):
