@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BUILT_IN', 'LIGHTING', 'OPTIONS', 'COMMANDS', 'Usage', 'parsed', 'parameters', 'data_row', 'data_command',
-           'find_notebook', 'check_parameters', 'kept_as', 'execute', 'run_command', 'learn_command', 'learned_from',
+           'find_notebook', 'check_parameters', 'kept_as', 'execute', 'run_command', 'learn_command', 'names_pairs',
            'find_source', 'opened', 'evaluate_command', 'sample_command', 'classified', 'attack_command',
            'certify_command', 'site_command', 'Parser', 'number', 'make_parser', 'plain', 'failed', 'main', 'script']
 
@@ -164,7 +164,7 @@ def learn_command(args):
     return result, f"learned in {seconds:.0f} s: radius {pset.eps:.2f} in {pset.latent} dimensions\nset       {shown(folder)}\nreport    {shown(folder / 'report.html')}\nmodels    {', '.join(classifiers) or 'none: there are no labels'}"
 
 # %% ../nbs/api/27_cli.ipynb #91151001
-def learned_from(
+def names_pairs(
     pset,   # PerturbationSet
     folder, # any
 ):
@@ -182,9 +182,13 @@ def find_source(
     from pertnb import own, presets
     source = own.read_source(pset.info, args.set)
     if args.function: source |= dict(pairs="", function=args.function)
-    elif not source: raise FileNotFoundError(f"{args.set} doesn't say which pairs it was learned from: name some with --pairs, or the function that makes them with --function")
+    elif not source:
+        raise FileNotFoundError(f"{args.set} doesn't say which pairs it was learned from: name some with --pairs, "
+                                "or what makes them with --function")
     elif not source["pairs"] and source["function"] not in own.BUILT_IN:
-        raise ValueError(f"{args.set} was learned from the function {source['function']}: name it with --function {source['function']} to run it, or give pairs with --pairs")
+        name = source["function"]
+        raise ValueError(f"{args.set} was learned from the function {name}: name it with --function {name} to run it, "
+                         "or give pairs with --pairs")
     if args.images and source["pairs"]: raise Usage("--images are images for --function, which is not given")
     if args.images: source["data"] = args.images
     source["n_test"] = max(source.get("n_test", 1), args.n)
@@ -197,7 +201,7 @@ def opened(args):
     if args.pairs and args.function: raise Usage("--pairs and --function both name pairs: give one of them")
     pset, folder = own.load_own(args.set)
     classes = own.read_classes(pset.info, args.set)
-    if not args.pairs or learned_from(pset, args.pairs): return pset, folder, own.gather(find_source(pset, args)).test
+    if not args.pairs or names_pairs(pset, args.pairs): return pset, folder, own.gather(find_source(pset, args)).test
     if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
     return pset, folder, own.look(own.read_pairs(args.pairs, classes or None, 1))[0]
 
@@ -228,7 +232,7 @@ def sample_command(args):
     import matplotlib
     matplotlib.use("Agg")
     if args.images:
-        if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function: give one of them")
+        if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function")
         pset, _ = own.load_own(args.set)
         images, _, _ = own.clean_images(args.images, "train")
     else:
@@ -256,7 +260,8 @@ def classified(args):
     model, info = own.load_classifier(folder / f"{name}.safetensors" if name in known else name)
     classes = own.read_classes(info, name)
     if classes and test.classes and classes != tuple(test.classes):
-        raise ValueError(f"{name} tells {', '.join(classes)} apart, but these pairs are of {', '.join(test.classes)}: name the classifier of these classes with --classifier")
+        raise ValueError(f"{name} tells {', '.join(classes)} apart, but these pairs are of {', '.join(test.classes)}: "
+                         "name another with --classifier")
     n = min(args.n, len(test))
     return pset, model, name, to_float(test.images[:n]), test.labels[:n]
 
@@ -345,11 +350,13 @@ COMMANDS = {
                "--out": dict(metavar="FOLDER", help="of all results (default: runs/own/NAME)"), "--check": dict(action="store_true", help="only check the pairs")}),
     "evaluate": (evaluate_command, "six metrics of a set, on its test pairs", "pertnb evaluate runs/own/scans --n 100", {"--pairs": {}, "--function": {}, "--images": {}, "--n": {"default": 60}, "--steps": {}, "--seed": {}}),
     "sample": (sample_command, "a picture of random points of a set", "pertnb sample runs/own/scans --out samples.png",
-               {"--pairs": {}, "--function": {}, "--images": dict(help="folder of images, or photos, cifar10, ... (default: the test images)"), "--n": {"default": 8}, "--points": dict(type=number(1, True), default=4, help="for each image (default: 4)"),
+               {"--pairs": {}, "--function": {},
+                "--images": dict(help="folder of images, or photos, cifar10, ... (default: the test images)"), "--n": {"default": 8}, "--points": dict(type=number(1, True), default=4, help="for each image (default: 4)"),
                 "--eps": {}, "--seed": {}, "--out": dict(default="samples.png", metavar="FILE", help=".png or .pdf (default: samples.png)")}),
     "attack": (attack_command, "accuracy of a classifier under attack in a set", "pertnb attack runs/own/scans --classifier standard --eps 2", {"--classifier": {}, "--pairs": {}, "--function": {}, "--images": {}, "--n": {"default": 60}, "--eps": {}, "--steps": {}, "--seed": {}}),
     "certify": (certify_command, "accuracy that randomized smoothing certifies in a set", "pertnb certify runs/own/scans --radius 2 --draws 1000",
-                {"--classifier": {}, "--pairs": {}, "--function": {}, "--images": {}, "--n": {"default": 20}, "--radius": dict(type=number(0, above=True), help="largest one to certify; decides the noise (default: the median norm)"),
+                {"--classifier": {}, "--pairs": {}, "--function": {}, "--images": {}, "--n": {"default": 20},
+                 "--radius": dict(type=number(0, above=True), help="largest one to certify; decides the noise (default: the median norm)"),
                  "--draws": dict(type=number(10, True), default=1000, help="an image, at most (default: 1000)"), "--alpha": dict(type=float, default=.001, help="allowed probability of a wrong certificate (default: 0.001)"), "--seed": {}}),
     "site": (site_command, "build the documentation as a web site", "pertnb site _docs", {"out": dict(nargs="?", default="_docs", metavar="OUT", help="folder (default: _docs)")})}
 

@@ -8,7 +8,7 @@ __all__ = ['SUFFIXES', 'SIDES', 'FEWEST', 'BUILT_IN', 'SOURCE', 'image_files', '
            'stop_on', 'read_pairs', 'load_function', 'call', 'perturb_images', 'same_images', 'split_alike', 'Case',
            'clean_images', 'both_parts', 'gather', 'fold_to', 'directions', 'choose', 'radius_reason', 'with_radius',
            'nearest_points', 'walk', 'advise', 'own_name', 'own_folder', 'save_classifier', 'load_classifier',
-           'load_own', 'read_source', 'read_classes', 'write_report']
+           'load_own', 'find_fault', 'read_source', 'read_classes', 'write_report']
 
 # %% ../nbs/api/26a_own.ipynb #c2ca8843
 import importlib.util
@@ -575,6 +575,21 @@ def load_own(
     return PerturbationSet.load(file), file.parent
 
 # %% ../nbs/api/26a_own.ipynb #c92ac187
+def find_fault(
+    source, # what a set's `info` has for `source`
+):
+    "What is wrong with it, or None."
+    if not isinstance(source, dict): return f"must be a dict of {', '.join(SOURCE)}, not {source!r:.60}"
+    if lacking := [k for k in SOURCE if source.get(k) is None]: return f"lacks {', '.join(lacking)}"
+    if unknown := sorted(source.keys() - set(SOURCE)): return f"has {unknown[0]!r:.60}, which is none of {', '.join(SOURCE)}"
+    try:
+        resolve("your_own_pairs", source)
+        for k in ("copies", "n_train", "n_test"): check_number(k, source[k], 1, whole=True)
+    except ValueError as error: return str(error)
+    bad = [k for k in ("pairs", "data", "function") if re.search(r"[\x00-\x1f\x7f-\x9f]", source[k])]
+    return f"{bad[0]} holds control characters: {source[bad[0]]!a:.60}" if bad else None
+
+
 def read_source(
     info, # of a PerturbationSet
     path, # of its file, for the messages
@@ -582,16 +597,7 @@ def read_source(
     "dict of SOURCE that names a set's pairs, {} where it names none; ValueError names the file and what is wrong."
     source = info.get("source")
     if source in (None, {}): return {}
-    expected = f"{path}: info.source must be a dict of {', '.join(SOURCE)}"
-    if not isinstance(source, dict): raise ValueError(f"{expected}, not {source!r}: name pairs with --pairs")
-    if lacking := [k for k in SOURCE if source.get(k) is None]: raise ValueError(f"{expected}, but lacks {', '.join(lacking)}: name pairs with --pairs")
-    if unknown := sorted(source.keys() - set(SOURCE)): raise ValueError(f"{expected}, and has {', '.join(unknown)}: name pairs with --pairs")
-    try:
-        resolve("your_own_pairs", source)
-        for k in ("copies", "n_train", "n_test"): check_number(k, source[k], 1, whole=True)
-        for k in ("pairs", "data", "function"):
-            if re.search(r"[\x00-\x1f\x7f-\x9f]", source[k]): raise ValueError(f"{k} holds control characters: {source[k]!a}")
-    except ValueError as error: raise ValueError(f"{path}: info.source: {error}") from None
+    if fault := find_fault(source): raise ValueError(f"{path}: info.source {fault}; name pairs with --pairs")
     return dict(source)
 
 
@@ -602,7 +608,7 @@ def read_classes(
     "Names of the classes, () where there are none; ValueError names the file and what is wrong."
     classes = info.get("classes") or ()
     if not isinstance(classes, (list, tuple)) or not all(isinstance(c, str) for c in classes):
-        raise ValueError(f"{path}: info.classes must be a list of names, not {classes!r}")
+        raise ValueError(f"{path}: info.classes must be a list of names, not {classes!r:.60}")
     return tuple(classes)
 
 # %% ../nbs/api/26a_own.ipynb #ab66bcec

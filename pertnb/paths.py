@@ -151,7 +151,8 @@ def write_version(
     contents, # {suffix: text or bytes}, such as {".csv": "a", ".md": "b"}
 ):
     "Write files that belong together: at any moment those that are there are of one version."
-    files = {Path(folder) / f"{stem}{suffix}": c if isinstance(c, bytes) else c.encode() for suffix, c in contents.items()}
+    as_bytes = lambda content: content if isinstance(content, bytes) else content.encode()
+    files = {Path(folder) / f"{stem}{suffix}": as_bytes(content) for suffix, content in contents.items()}
     with ExitStack() as stack: # at its end it moves the files into place in reverse order
         for path, content in reversed(files.items()):
             with open(stack.enter_context(atomic_write(path)), "wb") as f:

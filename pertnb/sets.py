@@ -210,10 +210,12 @@ def read_about(
 ):
     "dict(config=, eps=, percentiles=, info=) of a set; ValueError names the file and what is wrong with it."
     try: about = json.loads(header.get("pertnb", "null"))
-    except (ValueError, RecursionError) as error: raise ValueError(f"{path} can't be read as safetensors of a set ({error}); fetch or train it again") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} can't be read as safetensors of a set ({error}); fetch or train it again") from None
     if not isinstance(about, dict) or not about.keys() >= {"config", "eps", "percentiles", "info"}:
         raise ValueError(f"{path} holds weights, but no perturbation set: it was not written by PerturbationSet.save")
-    if not isinstance(about["config"], dict) or "name" not in about["config"]: raise ValueError(f"{path} names no network: config is {about['config']!r}")
+    config = about["config"]
+    if not isinstance(config, dict) or "name" not in config: raise ValueError(f"{path} names no network: config is {config!r}")
     return about
 
 
@@ -228,9 +230,10 @@ def load_set(
         return PerturbationSet(load_cvae(path).to(memory_format=torch.channels_last), eps, info=dict(source=f"released checkpoint {Path(path).name}"))
     if eps is not None: raise ValueError(f"{path} holds its own radius: eps is for checkpoints of the released code")
     tensors, header = read_tensors(path, advice="fetch or train it again")
-    about, tensors = read_about(path, header), {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
+    about = read_about(path, header)
+    tensors = {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
     try: cvae = make_cvae(**about["config"])
-    except Exception as error: raise ValueError(f"{path}: {error}") from None # of whatever kind: the file decides what is asked for
+    except Exception as error: raise ValueError(f"{path}: {error}") from None # of any kind: what is built is up to the file
     expected = cvae.state_dict()
     for k in sorted(expected.keys() | tensors.keys()):
         if k not in tensors or k not in expected or tensors[k].shape != expected[k].shape:

@@ -205,7 +205,8 @@ def test_set_without_its_pairs(said, tmp_path):
     assert code == 1 and "name some with --pairs" in err
 
 
-QUICK = dict(evaluate=("--n", "3", "--steps", "1"), sample=("--n", "2", "--points", "1"), attack=("--n", "3", "--steps", "1"), certify=("--n", "2", "--draws", "20"))
+QUICK = dict(evaluate=("--n", "3", "--steps", "1"), sample=("--n", "2", "--points", "1"),
+             attack=("--n", "3", "--steps", "1"), certify=("--n", "2", "--draws", "20"))
 
 
 @pytest.fixture
@@ -213,17 +214,18 @@ def evil(learned, tmp_path, monkeypatch):
     "evil(function) -> folder of a set whose header names a function, and of a report; evil.py beside it writes `pwned` wherever it is run."
     monkeypatch.chdir(tmp_path)
     pwned = tmp_path / "pwned"
-    (tmp_path / "evil.py").write_text(f"from pathlib import Path\nPath({str(pwned)!r}).write_text('')\ndef f(x): return x // 2\n")
+    (tmp_path / "evil.py").write_text(f"open({str(pwned)!r}, 'w')\ndef f(x): return x // 2\n")
     pset = sets.PerturbationSet.load(learned / "set.safetensors")
     folder = tmp_path / "results"
     folder.mkdir()
     (folder / "standard.safetensors").write_bytes((learned / "standard.safetensors").read_bytes())
-    notebook = new_notebook(cells=[new_code_cell("import evil"), new_code_cell(f"open({str(pwned)!r}, 'w')", metadata=dict(tags=["parameters"]))])
-    nbformat.write(notebook, folder / "report.ipynb")
+    cells = [new_code_cell("import evil"), new_code_cell(f"open({str(pwned)!r}, 'w')", metadata=dict(tags=["parameters"]))]
+    nbformat.write(new_notebook(cells=cells), folder / "report.ipynb")
 
     def evil(function, **changes):
         source = pset.info["source"] | dict(pairs="", data="photos", function=function) | changes
-        sets.PerturbationSet(pset.cvae, 2., (.5, 1., 1.5), dict(source=source, classes=["cat", "dog"])).save(folder / "set.safetensors")
+        info = dict(source=source, classes=["cat", "dog"])
+        sets.PerturbationSet(pset.cvae, 2., (.5, 1., 1.5), info).save(folder / "set.safetensors")
         return folder
     evil.pwned = pwned
     return evil
@@ -237,7 +239,7 @@ def test_a_header_runs_nothing(said, evil, pairs, tmp_path, command):
         for named in (folder, folder / "set.safetensors"):
             code, out, err = said(command, named, *QUICK[command])
             assert (code, out) == (1, "") and err.count("\n") == 1
-            assert f"was learned from the function {name}: name it with --function {name} to run it, or give pairs with --pairs" in err
+            assert f"was learned from the function {name}: name it with --function {name} to run it, or give pairs" in err
         assert said(command, folder, "--pairs", pairs, *QUICK[command])[0] == 0
         own.write_report(folder / "report.ipynb", folder / "report.html")
         assert not evil.pwned.exists()
@@ -251,16 +253,18 @@ def test_a_header_runs_nothing(said, evil, pairs, tmp_path, command):
 def test_what_a_header_may_name(said, evil, pairs, tmp_path):
     "A built-in function, and a folder of images for it; --function and --images for a set that names nothing."
     folder = evil("camera")
-    assert as_object(said("evaluate", evil("camera", data=str(pairs / "clean")), *QUICK["evaluate"], "--json"))["images"] == 3
+    evil("camera", data=str(pairs / "clean"))
+    assert as_object(said("evaluate", folder, *QUICK["evaluate"], "--json"))["images"] == 3
     code, _, err = said("evaluate", evil("camera", data="nowhere"), *QUICK["evaluate"])
     assert code == 1 and "there are no images 'nowhere'" in err
     assert said("evaluate", folder, "--images", pairs / "clean", *QUICK["evaluate"])[0] == 0
     pset = sets.PerturbationSet.load(folder / "set.safetensors")
     sets.PerturbationSet(pset.cvae, 2.).save(folder / "set.safetensors")
     assert said("evaluate", folder, "--function", "camera", "--images", pairs / "clean", *QUICK["evaluate"])[0] == 0
-    for words, part in ((("--function", "camera", "--pairs", pairs), "give one of them"), (("--images", pairs), "doesn't say which pairs")):
-        code, _, err = said("evaluate", folder, *words)
-        assert code and part in err and err.count("\n") == 1
+    code, _, err = said("evaluate", folder, "--function", "camera", "--pairs", pairs)
+    assert code == 2 and "both name pairs: give one of them" in err
+    code, _, err = said("evaluate", folder, "--images", pairs)
+    assert code == 1 and "doesn't say which pairs" in err
     code, _, err = said("sample", folder, "--function", "camera", "--images", pairs)
     assert code == 2 and "--images take the place of" in err
 
@@ -273,8 +277,8 @@ def test_images_are_for_a_function(said, learned, pairs):
 HEADERS = {
     "info a list": ([1], "info must be a dict, got [1]"),
     "source a list": (dict(source=["evil.py:f"]), "info.source must be a dict of pairs, data, function"),
-    "source text": (dict(source="evil.py:f"), "not 'evil.py:f': name pairs with --pairs"),
-    "source a part": (dict(source=dict(function="evil.py:f")), "but lacks pairs, data, copies, seed, n_train, n_test"),
+    "source text": (dict(source="evil.py:f"), "not 'evil.py:f'; name pairs with --pairs"),
+    "source a part": (dict(source=dict(function="evil.py:f")), "lacks pairs, data, copies, seed, n_train, n_test"),
     "classes a number": (dict(source={}, classes=3), "info.classes must be a list of names, not 3"),
 }
 
@@ -285,7 +289,8 @@ def test_headers(said, evil, learned, name):
     info, part = HEADERS[name]
     folder = evil("camera")
     tensors, header = paths.read_tensors(folder / "set.safetensors")
-    paths.write_tensors(folder / "set.safetensors", tensors, {"pertnb": json.dumps(json.loads(header["pertnb"]) | dict(info=info))})
+    about = json.loads(header["pertnb"]) | dict(info=info)
+    paths.write_tensors(folder / "set.safetensors", tensors, {"pertnb": json.dumps(about)})
     for command in QUICK:
         code, out, err = said(command, folder, *QUICK[command])
         assert (code, out, err.count("\n")) == (1, "", 1) and str(folder) in err and part in err, err
@@ -293,8 +298,10 @@ def test_headers(said, evil, learned, name):
 
 
 def test_source_of_other_types(said, evil):
-    for change, part in ((dict(n_test="60"), "parameter 'n_test' must be of type int, not '60'"), (dict(copies=0), "copies must be a whole number, at least 1, got 0"),
-                         (dict(seed=None), "but lacks seed")):
+    wrong = [(dict(n_test="60"), "parameter 'n_test' must be of type int, not '60'"),
+             (dict(copies=0), "copies must be a whole number, at least 1, got 0"),
+             (dict(seed=None), "lacks seed")]
+    for change, part in wrong:
         folder = evil("camera", **change)
         code, _, err = said("evaluate", folder)
         assert code == 1 and f"{folder}: info.source" in err and part in err and err.count("\n") == 1, err

@@ -1,4 +1,4 @@
-"""The three files of a table are of one version, whenever the process that writes them is killed. versions.py does it; here is what must come of it."""
+"""The three files of a table are of one version, whenever their writer is killed: what must come of versions.py."""
 import json
 import os
 import subprocess
@@ -11,8 +11,9 @@ import pytest
 def found(root, tmp_path_factory):
     "What versions.py found, in one process that forks for each kill."
     folder = tmp_path_factory.mktemp("versions")
-    done = subprocess.run([sys.executable, root / "tests" / "versions.py", folder], cwd=root, capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"})
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"}
+    command = [sys.executable, root / "tests" / "versions.py", folder]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads((folder / "found.json").read_text())
 

@@ -23,7 +23,8 @@ def write_big(folder, version):
 
 
 def write_numbers(folder, version):
-    report.write_table(pd.DataFrame(dict(row=["a", "b"], column="Accuracy", value=float(version))), "table", folder, dict(version=version))
+    rows = pd.DataFrame(dict(row=["a", "b"], column="Accuracy", value=float(version)))
+    report.write_table(rows, "table", folder, dict(version=version))
 
 
 def write_words(folder, version):
@@ -58,7 +59,7 @@ def write_forever(write, folder):
 
 
 def kill_at_random(root):
-    "Kills at seeded random moments: those that left two versions, that left a part, and the writes after which not all was in order."
+    "Kills at seeded random moments: those that left two versions, those that left a part, and the next writes that failed."
     folder, moments = root / "killed", random.Random(0)
     versions, mixed, parts, unfinished = whole_versions(write_big, root), [], 0, []
     for k in range(KILLS):
@@ -87,7 +88,7 @@ def kill_before(k, write, folder):
 
 
 def kill_between(root):
-    "Kills between each pair of operations on files: for each writer how many, those that left two versions, and the writes after which not all was in order."
+    "Kills between each pair of operations on files: how many, those that left two versions, and the next writes that failed."
     out = {}
     for name, write in WRITERS.items():
         versions, mixed, unfinished = whole_versions(write, root / name), [], []
