@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BUILT_IN', 'LIGHTING', 'OPTIONS', 'COMMANDS', 'Usage', 'parsed', 'parameters', 'data_row', 'data_command',
            'find_notebook', 'check_parameters', 'kept_as', 'execute', 'run_command', 'learn_command', 'names_pairs',
-           'find_source', 'opened', 'evaluate_command', 'sample_command', 'classified', 'attack_command',
+           'resolve_source', 'opened', 'evaluate_command', 'sample_command', 'classified', 'attack_command',
            'certify_command', 'site_command', 'Parser', 'number', 'make_parser', 'plain', 'failed', 'main', 'script']
 
 # %% ../nbs/api/27_cli.ipynb #400e0a2c
@@ -174,7 +174,7 @@ def names_pairs(
     return isinstance(named, str) and named != "" and os.path.realpath(named) == os.path.realpath(folder)
 
 
-def find_source(
+def resolve_source(
     pset, # PerturbationSet
     args, # of the command
 ):
@@ -201,7 +201,7 @@ def opened(args):
     if args.pairs and args.function: raise Usage("--pairs and --function both name pairs: give one of them")
     pset, folder = own.load_own(args.set)
     classes = own.read_classes(pset.info, args.set)
-    if not args.pairs or names_pairs(pset, args.pairs): return pset, folder, own.gather(find_source(pset, args)).test
+    if not args.pairs or names_pairs(pset, args.pairs): return pset, folder, own.gather(resolve_source(pset, args)).test
     if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
     return pset, folder, own.look(own.read_pairs(args.pairs, classes or None, 1))[0]
 

@@ -32,7 +32,7 @@ def make_plain_set(path, **sizes):
 
 def use_set(path):
     "Load the set, and find out from what pairs it was learned."
-    cli.find_source(PerturbationSet.load(path), SimpleNamespace(set=path, function=None, images=None, n=3))
+    cli.resolve_source(PerturbationSet.load(path), SimpleNamespace(set=path, function=None, images=None, n=3))
 
 
 def make_own_classifier(path, **sizes):
