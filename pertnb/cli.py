@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['BUILT_IN', 'LIGHTING', 'OPTIONS', 'COMMANDS', 'Usage', 'parsed', 'parameters', 'data_row', 'data_command',
-           'find_notebook', 'check_parameters', 'kept_as', 'execute', 'run_command', 'learn_command', 'opened',
-           'evaluate_command', 'sample_command', 'classified', 'attack_command', 'certify_command', 'site_command',
-           'Parser', 'number', 'make_parser', 'plain', 'failed', 'main', 'script']
+           'find_notebook', 'check_parameters', 'kept_as', 'execute', 'run_command', 'learn_command', 'names_pairs',
+           'resolve_source', 'opened', 'evaluate_command', 'sample_command', 'classified', 'attack_command',
+           'certify_command', 'site_command', 'Parser', 'number', 'make_parser', 'plain', 'failed', 'main', 'script']
 
 # %% ../nbs/api/27_cli.ipynb #400e0a2c
 import argparse
@@ -164,17 +164,46 @@ def learn_command(args):
     return result, f"learned in {seconds:.0f} s: radius {pset.eps:.2f} in {pset.latent} dimensions\nset       {shown(folder)}\nreport    {shown(folder / 'report.html')}\nmodels    {', '.join(classifiers) or 'none: there are no labels'}"
 
 # %% ../nbs/api/27_cli.ipynb #91151001
+def names_pairs(
+    pset,   # PerturbationSet
+    folder, # any
+):
+    "Whether the set says that it was learned from the pairs in this folder."
+    source = pset.info.get("source")
+    named = source.get("pairs") if isinstance(source, dict) else None
+    return isinstance(named, str) and named != "" and os.path.realpath(named) == os.path.realpath(folder)
+
+
+def resolve_source(
+    pset, # PerturbationSet
+    args, # of the command
+):
+    "Settings that make the set's pairs again; only the command line names a function of the user's."
+    from pertnb import own, presets
+    source = own.read_source(pset.info, args.set)
+    if args.function: source |= dict(pairs="", function=args.function)
+    elif not source:
+        raise FileNotFoundError(f"{args.set} doesn't say which pairs it was learned from: name some with --pairs, "
+                                "or what makes them with --function")
+    elif not source["pairs"] and source["function"] not in own.BUILT_IN:
+        name = source["function"]
+        raise ValueError(f"{args.set} was learned from the function {name}: name it with --function {name} to run it, "
+                         "or give pairs with --pairs")
+    if args.images and source["pairs"]: raise Usage("--images are images for --function, which is not given")
+    if args.images: source["data"] = args.images
+    source["n_test"] = max(source.get("n_test", 1), args.n)
+    return presets.resolve("your_own_pairs", dict(source, preset="quick"))
+
+
 def opened(args):
     "The set, its folder, and test pairs as Own: those of its own pairs that were not learned from, or all of --pairs."
-    from pertnb import own, presets
+    from pertnb import own
+    if args.pairs and args.function: raise Usage("--pairs and --function both name pairs: give one of them")
     pset, folder = own.load_own(args.set)
-    source, classes = dict(pset.info.get("source") or {}), pset.info.get("classes")
-    if args.pairs and (not source.get("pairs") or Path(args.pairs).resolve() != Path(source["pairs"]).resolve()):
-        if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
-        return pset, folder, own.look(own.read_pairs(args.pairs, tuple(classes) if classes else None, 1))[0]
-    if not source: raise FileNotFoundError(f"{args.set} doesn't say which pairs it was learned from: name some with --pairs")
-    source["n_test"] = max(source["n_test"], args.n)
-    return pset, folder, own.gather(presets.resolve("your_own_pairs", dict(source, preset="quick"))).test
+    classes = own.read_classes(pset.info, args.set)
+    if not args.pairs or names_pairs(pset, args.pairs): return pset, folder, own.gather(resolve_source(pset, args)).test
+    if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
+    return pset, folder, own.look(own.read_pairs(args.pairs, classes or None, 1))[0]
 
 
 def evaluate_command(args):
@@ -203,6 +232,7 @@ def sample_command(args):
     import matplotlib
     matplotlib.use("Agg")
     if args.images:
+        if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function")
         pset, _ = own.load_own(args.set)
         images, _, _ = own.clean_images(args.images, "train")
     else:
@@ -228,6 +258,10 @@ def classified(args):
     if name is None: raise FileNotFoundError(f"there is no classifier in {folder}: pertnb learn trains some where there are labels, or name a file with --classifier")
     if name not in known and not Path(name).is_file(): raise FileNotFoundError(f"there is no classifier {name!r}: known are {', '.join(known) or 'none'}, or a file")
     model, info = own.load_classifier(folder / f"{name}.safetensors" if name in known else name)
+    classes = own.read_classes(info, name)
+    if classes and test.classes and classes != tuple(test.classes):
+        raise ValueError(f"{name} tells {', '.join(classes)} apart, but these pairs are of {', '.join(test.classes)}: "
+                         "name another with --classifier")
     n = min(args.n, len(test))
     return pset, model, name, to_float(test.images[:n]), test.labels[:n]
 
@@ -296,6 +330,8 @@ OPTIONS = {
     "--preset": dict(default="quick", choices=("smoke", "quick", "small", "fast", "paper"), help="how much is computed (default: quick)"),
     "-p": dict(action="append", default=[], metavar="NAME=VALUE", help="a parameter of the notebook; may be repeated"),
     "--pairs": dict(metavar="PAIRS", help="folder of other pairs than those that the set was learned from; all of them are used"),
+    "--function": dict(metavar="FUNCTION", help="camera or FILE.py:NAME, which makes the pairs; one that a set only names is not run"),
+    "--images": dict(metavar="IMAGES", help="for a function: a folder of images, or photos, cifar10, mnist, digits"),
     "--seed": dict(type=number(0, True), default=0, help="of all draws (default: 0)"),
     "--steps": dict(type=number(1, True), default=50, help="of each search (default: 50)"),
     "--eps": dict(type=number(0, above=True), help="radius (default: the set's)"),
@@ -310,15 +346,17 @@ COMMANDS = {
             {"notebook": dict(metavar="NOTEBOOK", help="number or name, such as 05 or cifar10c_robust"), "--preset": {}, "-p": {}, "--out": dict(metavar="FILE", help="the executed notebook (default: under runs/notebooks/)")}),
     "learn": (learn_command, "from your pairs to a perturbation set, its report and a robust model", "pertnb learn scans/ --preset quick --out results/",
               {"pairs": dict(metavar="PAIRS", help="folder with clean/NAME.png and perturbed/NAME.png or NAME__1.png, ...; or a function: camera, FILE.py:NAME"),
-               "--images": dict(metavar="IMAGES", help="for a function: a folder of images, or photos, cifar10, mnist, digits"), "--preset": {}, "-p": {},
+               "--images": {}, "--preset": {}, "-p": {},
                "--out": dict(metavar="FOLDER", help="of all results (default: runs/own/NAME)"), "--check": dict(action="store_true", help="only check the pairs")}),
-    "evaluate": (evaluate_command, "six metrics of a set, on its test pairs", "pertnb evaluate runs/own/scans --n 100", {"--pairs": {}, "--n": {"default": 60}, "--steps": {}, "--seed": {}}),
+    "evaluate": (evaluate_command, "six metrics of a set, on its test pairs", "pertnb evaluate runs/own/scans --n 100", {"--pairs": {}, "--function": {}, "--images": {}, "--n": {"default": 60}, "--steps": {}, "--seed": {}}),
     "sample": (sample_command, "a picture of random points of a set", "pertnb sample runs/own/scans --out samples.png",
-               {"--pairs": {}, "--images": dict(metavar="IMAGES", help="folder of images, or photos, cifar10, ... (default: the test images)"), "--n": {"default": 8}, "--points": dict(type=number(1, True), default=4, help="for each image (default: 4)"),
+               {"--pairs": {}, "--function": {},
+                "--images": dict(help="folder of images, or photos, cifar10, ... (default: the test images)"), "--n": {"default": 8}, "--points": dict(type=number(1, True), default=4, help="for each image (default: 4)"),
                 "--eps": {}, "--seed": {}, "--out": dict(default="samples.png", metavar="FILE", help=".png or .pdf (default: samples.png)")}),
-    "attack": (attack_command, "accuracy of a classifier under attack in a set", "pertnb attack runs/own/scans --classifier standard --eps 2", {"--classifier": {}, "--pairs": {}, "--n": {"default": 60}, "--eps": {}, "--steps": {}, "--seed": {}}),
+    "attack": (attack_command, "accuracy of a classifier under attack in a set", "pertnb attack runs/own/scans --classifier standard --eps 2", {"--classifier": {}, "--pairs": {}, "--function": {}, "--images": {}, "--n": {"default": 60}, "--eps": {}, "--steps": {}, "--seed": {}}),
     "certify": (certify_command, "accuracy that randomized smoothing certifies in a set", "pertnb certify runs/own/scans --radius 2 --draws 1000",
-                {"--classifier": {}, "--pairs": {}, "--n": {"default": 20}, "--radius": dict(type=number(0, above=True), help="largest one to certify; decides the noise (default: the median norm)"),
+                {"--classifier": {}, "--pairs": {}, "--function": {}, "--images": {}, "--n": {"default": 20},
+                 "--radius": dict(type=number(0, above=True), help="largest one to certify; decides the noise (default: the median norm)"),
                  "--draws": dict(type=number(10, True), default=1000, help="an image, at most (default: 1000)"), "--alpha": dict(type=float, default=.001, help="allowed probability of a wrong certificate (default: 0.001)"), "--seed": {}}),
     "site": (site_command, "build the documentation as a web site", "pertnb site _docs", {"out": dict(nargs="?", default="_docs", metavar="OUT", help="folder (default: _docs)")})}
 

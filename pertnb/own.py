@@ -8,12 +8,13 @@ __all__ = ['SUFFIXES', 'SIDES', 'FEWEST', 'BUILT_IN', 'SOURCE', 'image_files', '
            'stop_on', 'read_pairs', 'load_function', 'call', 'perturb_images', 'same_images', 'split_alike', 'Case',
            'clean_images', 'both_parts', 'gather', 'fold_to', 'directions', 'choose', 'radius_reason', 'with_radius',
            'nearest_points', 'walk', 'advise', 'own_name', 'own_folder', 'save_classifier', 'load_classifier',
-           'load_own', 'write_report']
+           'load_own', 'find_fault', 'read_source', 'read_classes', 'write_report']
 
 # %% ../nbs/api/26a_own.ipynb #c2ca8843
 import importlib.util
 import inspect
 import json
+import re
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -23,14 +24,14 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageOps
-from safetensors import safe_open
-from safetensors.torch import load_file
 from .attack import pgd
 from .camera import camera
+from .checks import check_number
 from .data import CLASSES, class_names, load_images
 from .nets import make_classifier
 from .pairs import Views, generator, split_images, to_float
-from .paths import digest, runs_dir, shown, write_tensors
+from .paths import digest, read_tensors, runs_dir, shown, write_tensors
+from .presets import resolve
 from .sets import PerturbationSet, project
 
 # %% ../nbs/api/26a_own.ipynb #04960aab
@@ -555,12 +556,13 @@ def load_classifier(
 ):
     "The classifier (eval mode, CPU) and its info; one clear line where there is none."
     if not Path(path).is_file(): raise FileNotFoundError(f"there is no classifier at {path}")
+    tensors, header = read_tensors(path, advice="train it again")
     try:
-        with safe_open(path, "pt") as f: about = json.loads((f.metadata() or {})["classifier"])
-        model = make_classifier(**about["net"])
-        model.load_state_dict(load_file(path))
+        about = json.loads(header["classifier"])
+        model, info = make_classifier(**about["net"]), dict(about["info"])
+        model.load_state_dict(tensors)
     except Exception as error: raise ValueError(f"{path} holds no classifier of this package ({type(error).__name__})") from None
-    return model.eval().to(memory_format=torch.channels_last), about["info"]
+    return model.eval().to(memory_format=torch.channels_last), info
 
 # %% ../nbs/api/26a_own.ipynb #3d3b1e40
 def load_own(
@@ -571,6 +573,43 @@ def load_own(
     file = path / "set.safetensors" if path.is_dir() else path
     if not file.is_file(): raise FileNotFoundError(f"there is no perturbation set at {file}: pertnb learn makes one")
     return PerturbationSet.load(file), file.parent
+
+# %% ../nbs/api/26a_own.ipynb #c92ac187
+def find_fault(
+    source, # what a set's `info` has for `source`
+):
+    "What is wrong with it, or None."
+    if not isinstance(source, dict): return f"must be a dict of {', '.join(SOURCE)}, not {source!r:.60}"
+    if lacking := [k for k in SOURCE if source.get(k) is None]: return f"lacks {', '.join(lacking)}"
+    if unknown := sorted(source.keys() - set(SOURCE)): return f"has {unknown[0]!r:.60}, which is none of {', '.join(SOURCE)}"
+    try:
+        resolve("your_own_pairs", source)
+        for k in ("copies", "n_train", "n_test"): check_number(k, source[k], 1, whole=True)
+    except ValueError as error: return str(error)
+    bad = [k for k in ("pairs", "data", "function") if re.search(r"[\x00-\x1f\x7f-\x9f]", source[k])]
+    return f"{bad[0]} holds control characters: {source[bad[0]]!a:.60}" if bad else None
+
+
+def read_source(
+    info, # of a PerturbationSet
+    path, # of its file, for the messages
+):
+    "dict of SOURCE that names a set's pairs, {} where it names none; ValueError names the file and what is wrong."
+    source = info.get("source")
+    if source in (None, {}): return {}
+    if fault := find_fault(source): raise ValueError(f"{path}: info.source {fault}; name pairs with --pairs")
+    return dict(source)
+
+
+def read_classes(
+    info, # of a PerturbationSet or of a classifier
+    path, # of its file, for the messages
+):
+    "Names of the classes, () where there are none; ValueError names the file and what is wrong."
+    classes = info.get("classes") or ()
+    if not isinstance(classes, (list, tuple)) or not all(isinstance(c, str) for c in classes):
+        raise ValueError(f"{path}: info.classes must be a list of names, not {classes!r:.60}")
+    return tuple(classes)
 
 # %% ../nbs/api/26a_own.ipynb #ab66bcec
 def write_report(

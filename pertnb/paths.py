@@ -4,25 +4,28 @@
 
 # %% auto #0
 __all__ = ['WRITE_ERRORS', 'package_root', 'is_repo', 'repo_root', 'data_root', 'runs_dir', 'shown', 'results_dir', 'figures_dir',
-           'tables_dir', 'notebooks_dir', 'write_error', 'sweep', 'atomic_write', 'write_tensors', 'locked', 'digest',
-           'git', 'commit', 'device_name', 'provenance']
+           'tables_dir', 'notebooks_dir', 'write_error', 'sweep', 'atomic_write', 'write_version', 'pack_header',
+           'write_tensors', 'contents_digest', 'read_tensors', 'locked', 'digest', 'git', 'commit', 'device_name',
+           'provenance']
 
 # %% ../nbs/api/00_paths.ipynb #fa721976
 import errno
 import hashlib
+import json
 import os
 import re
 import subprocess
 import uuid
 from configparser import ConfigParser
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from importlib.util import find_spec
 from pathlib import Path
 import numpy as np
 import torch
 from filelock import FileLock, Timeout
-from safetensors.torch import save
+from safetensors import safe_open
+from safetensors.torch import load_file, save
 import pertnb
 
 try: import fcntl
@@ -141,14 +144,77 @@ def atomic_write(
     finally:
         if tmp.parent.is_dir(): tmp.unlink(missing_ok=True)
 
+# %% ../nbs/api/00_paths.ipynb #670d2423
+def write_version(
+    folder,   # of the files; it is made if need be
+    stem,     # of the files
+    contents, # {suffix: text or bytes}, such as {".csv": "a", ".md": "b"}
+):
+    "Write files that belong together: at any moment those that are there are of one version."
+    as_bytes = lambda content: content if isinstance(content, bytes) else content.encode()
+    files = {Path(folder) / f"{stem}{suffix}": as_bytes(content) for suffix, content in contents.items()}
+    with ExitStack() as stack: # at its end it moves the files into place in reverse order
+        for path, content in reversed(files.items()):
+            with open(stack.enter_context(atomic_write(path)), "wb") as f:
+                f.write(content)
+                f.flush()
+                os.fsync(f.fileno())
+        for path in list(files)[1:]: path.unlink(missing_ok=True)
+
 # %% ../nbs/api/00_paths.ipynb #2237dbb3
+def pack_header(
+    head, # of a safetensors file: a dict
+):
+    "The header as compact JSON, sorted: one text for one content."
+    return json.dumps(head, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
 def write_tensors(
     path,       # of a .safetensors file
     tensors,    # {name: tensor}
     header=None,# {name: text}
 ):
-    "Write named tensors, atomically."
-    with atomic_write(path) as tmp: tmp.write_bytes(save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, header))
+    "Write named tensors, atomically, with a digest of the whole in the header."
+    data = save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, header)
+    start = 8 + int.from_bytes(data[:8], "little")
+    head, body = json.loads(data[8:start]), memoryview(data)[start:]
+    about = head.setdefault("__metadata__", {})
+    about.pop("sha256", None)
+    h = hashlib.sha256(pack_header(head))
+    h.update(body)
+    about["sha256"] = h.hexdigest()
+    text = pack_header(head)
+    text += b" " * (-len(text) % 8) # tensors start at a multiple of eight bytes
+    with atomic_write(path) as tmp, open(tmp, "wb") as f:
+        f.write(len(text).to_bytes(8, "little") + text)
+        f.write(body)
+
+# %% ../nbs/api/00_paths.ipynb #077c687d
+def contents_digest(
+    path, # of a safetensors file
+):
+    "sha256 (hex) of all that a safetensors file holds but the entry `sha256` of its header."
+    with open(path, "rb") as f:
+        head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        head.get("__metadata__", {}).pop("sha256", None)
+        return hashlib.file_digest(f, lambda: hashlib.sha256(pack_header(head))).hexdigest()
+
+
+def read_tensors(
+    path,         # of a .safetensors file
+    device="cpu", # where the tensors go
+    advice="delete it to make it again", # what to do about a damaged file
+):
+    "Tensors and header of a safetensors file; ValueError with one line where it is damaged."
+    try:
+        with safe_open(path, "pt") as f: header = f.metadata() or {}
+        tensors = load_file(path, device)
+    except Exception as error: raise ValueError(f"{path} can't be read as safetensors ({error}); {advice}") from None
+    named = header.pop("sha256", None)
+    has_digest = named is not None or any(re.fullmatch("[0-9a-f]{64}", text) for text in header.values())
+    if has_digest and named != contents_digest(path):
+        raise ValueError(f"{path} is damaged: its contents do not match the digest in its header; {advice}")
+    return tensors, header
 
 # %% ../nbs/api/00_paths.ipynb #f239685f
 @contextmanager

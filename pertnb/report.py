@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAPER', 'read_paper', 'as_table', 'with_paper', 'number', 'side_by_side', 'notes', 'markdown_table', 'latex_table',
-           'write_table', 'write_text_table']
+           'write_files', 'write_table', 'write_text_table']
 
 # %% ../nbs/api/13_report.ipynb #ee807382
 import re
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown
 from .checks import check_columns
-from .paths import atomic_write, package_root, tables_dir
+from .paths import package_root, tables_dir, write_version
 from .rows import append_rows, read_rows, write_rows
 
 # %% ../nbs/api/13_report.ipynb #807788d3
@@ -112,6 +112,19 @@ def latex_table(
     return re.sub(r"\beps\b", r"$\\epsilon$", text).replace("CAPTION", re.sub(r"\beps\b", r"$\\epsilon$", escaped))
 
 # %% ../nbs/api/13_report.ipynb #66041269
+def write_files(
+    folder, # of the tables
+    stem,   # of the files
+    rows,   # DataFrame for the CSV
+    text,   # the table and its notes as Markdown
+    latex,  # the same as LaTeX
+):
+    "Write STEM.csv, .md and .tex, all of one version; returns the Markdown for display."
+    check_columns(rows, [])
+    write_version(folder, stem, {".csv": rows.to_csv(index=False), ".md": text, ".tex": latex})
+    return Markdown(text)
+
+
 def write_table(
     results, # tidy DataFrame: a row for each number
     stem,    # of the files: the paper's label, where it has one
@@ -129,11 +142,8 @@ def write_table(
     wide, folder = side_by_side(results, index, columns, value, digits), tables_dir(preset)
     under = notes(results, source, paper)
     text = "\n\n".join([caption, markdown_table(wide), *under]).strip() + "\n"
-    write_rows(folder / f"{stem}.csv", results.assign(**{k: v for k, v in source.items() if k not in results}))
-    with atomic_write(folder / f"{stem}.md") as tmp: tmp.write_text(text, encoding="utf-8")
-    with atomic_write(folder / f"{stem}.tex") as tmp:
-        tmp.write_text(latex_table(wide, " ".join([caption, *under]).strip(), stem), encoding="utf-8")
-    return Markdown(text)
+    rows = results.assign(**{k: v for k, v in source.items() if k not in results})
+    return write_files(folder, stem, rows, text, latex_table(wide, " ".join([caption, *under]).strip(), stem))
 
 # %% ../nbs/api/13_report.ipynb #b66f467e
 def write_text_table(
@@ -145,7 +155,5 @@ def write_text_table(
 ):
     "Write STEM.csv, .md and .tex of a table of strings; returns it for display."
     folder, text = tables_dir(preset), f"{caption}\n\n{markdown_table(wide)}\n"
-    write_rows(folder / f"{stem}.csv", wide.rename_axis("row").reset_index() if rows is None else rows)
-    with atomic_write(folder / f"{stem}.md") as tmp: tmp.write_text(text, encoding="utf-8")
-    with atomic_write(folder / f"{stem}.tex") as tmp: tmp.write_text(latex_table(wide, caption, stem), encoding="utf-8")
-    return Markdown(text)
+    rows = wide.rename_axis("row").reset_index() if rows is None else rows
+    return write_files(folder, stem, rows, text, latex_table(wide, caption, stem))

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_latents', 'PerturbationSet', 'at',
-           'sample', 'latent_norms', 'select_radius', 'save_set', 'load_set', 'packaged_set']
+           'sample', 'latent_norms', 'select_radius', 'save_set', 'read_about', 'load_set', 'packaged_set']
 
 # %% ../nbs/api/07_sets.ipynb #e0e82f51
 import json, warnings
@@ -13,13 +13,11 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn as nn
-from safetensors import safe_open
-from safetensors.torch import load_file
 from scipy.special import gammainc, gammaincinv, hyp1f1
 from .checks import check_number, described
 from .cvae import make_cvae
 from .pairs import to_float
-from .paths import write_tensors
+from .paths import read_tensors, write_tensors
 from .released import is_checkpoint, load_cvae
 
 # %% ../nbs/api/07_sets.ipynb #495c9b0f
@@ -97,6 +95,7 @@ class PerturbationSet(nn.Module):
         check_number("eps", eps, above=True)
         if isinstance(percentiles, str) or not hasattr(percentiles, "__iter__"): raise ValueError(f"percentiles must be numbers, got {percentiles!r}")
         for p in percentiles: check_number("percentiles", p)
+        if not isinstance(info, (dict, type(None))): raise ValueError(f"info must be a dict, got {info!r}")
         self.cvae = cvae.eval().requires_grad_(False)
         self.eps, self.percentiles, self.info, self.latent = float(eps), tuple(map(float, percentiles)), info or {}, cvae.latent
         super().train(False)
@@ -205,6 +204,21 @@ def save_set(
     write_tensors(path, tensors, {"pertnb": json.dumps(about)})
 
 # %% ../nbs/api/07_sets.ipynb #cd9a7a60
+def read_about(
+    path,   # of a set's file, for the messages
+    header, # {name: text} of that file
+):
+    "dict(config=, eps=, percentiles=, info=) of a set; ValueError names the file and what is wrong with it."
+    try: about = json.loads(header.get("pertnb", "null"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} can't be read as safetensors of a set ({error}); fetch or train it again") from None
+    if not isinstance(about, dict) or not about.keys() >= {"config", "eps", "percentiles", "info"}:
+        raise ValueError(f"{path} holds weights, but no perturbation set: it was not written by PerturbationSet.save")
+    config = about["config"]
+    if not isinstance(config, dict) or "name" not in config: raise ValueError(f"{path} names no network: config is {config!r}")
+    return about
+
+
 def load_set(
     path, # of a file that save_set wrote, or of a checkpoint of the released code
     eps=None, # radius, for the latter, which holds none
@@ -215,15 +229,11 @@ def load_set(
         if eps is None: raise ValueError(f"{path} is a checkpoint of the released code, which holds no radius: give eps=, e.g. 28 for its CIFAR-10 set of centred pairs")
         return PerturbationSet(load_cvae(path).to(memory_format=torch.channels_last), eps, info=dict(source=f"released checkpoint {Path(path).name}"))
     if eps is not None: raise ValueError(f"{path} holds its own radius: eps is for checkpoints of the released code")
-    try:
-        with safe_open(path, "pt") as f: about = json.loads((f.metadata() or {}).get("pertnb", "null"))
-        tensors = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
-    except Exception as error: raise ValueError(f"{path} can't be read as safetensors ({error}); fetch or train it again") from None
-    if not isinstance(about, dict) or not about.keys() >= {"config", "eps", "percentiles", "info"}:
-        raise ValueError(f"{path} holds weights, but no perturbation set: it was not written by PerturbationSet.save")
-    if not isinstance(about["config"], dict) or "name" not in about["config"]: raise ValueError(f"{path} names no network: config is {about['config']!r}")
+    tensors, header = read_tensors(path, advice="fetch or train it again")
+    about = read_about(path, header)
+    tensors = {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
     try: cvae = make_cvae(**about["config"])
-    except (TypeError, ValueError) as error: raise ValueError(f"{path}: {error}") from None
+    except Exception as error: raise ValueError(f"{path}: {error}") from None # of any kind: what is built is up to the file
     expected = cvae.state_dict()
     for k in sorted(expected.keys() | tensors.keys()):
         if k not in tensors or k not in expected or tensors[k].shape != expected[k].shape:

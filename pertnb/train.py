@@ -5,10 +5,9 @@
 # %% auto #0
 __all__ = ['COMPILE', 'OPTIMIZERS', 'Schedule', 'fast_bf16', 'autocast', 'compiled', 'compiled_set', 'as_written',
            'chosen_device', 'best_device', 'epoch_order', 'batch_indices', 'save_state', 'last_good', 'load_weights',
-           'started', 'read_tensors', 'read_own', 'load_state', 'Run', 'share', 'SharedBatchNorm', 'share_batch_norm',
-           'train_step', 'check_losses', 'log_row', 'judge', 'stop', 'resume', 'unfinished', 'loop', 'write_log',
-           'finished', 'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth',
-           'learn_lighting']
+           'started', 'read_own', 'load_state', 'Run', 'share', 'SharedBatchNorm', 'share_batch_norm', 'train_step',
+           'check_losses', 'log_row', 'judge', 'stop', 'resume', 'unfinished', 'loop', 'write_log', 'finished',
+           'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth', 'learn_lighting']
 
 # %% ../nbs/api/10_train.ipynb #400e8b45
 import json, math, os, time
@@ -23,8 +22,6 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from accelerate import Accelerator, PartialState
-from safetensors import safe_open
-from safetensors.torch import load_file
 from torch import distributed
 from torch.distributed.nn.functional import all_reduce
 from tqdm import tqdm
@@ -33,7 +30,7 @@ from .checks import check_number
 from .clock import DEADLINE, check_time, time_is_up
 from .cvae import elbo, piecewise
 from .pairs import check_pairing, draw_pairs, generator
-from .paths import atomic_write, locked, write_tensors
+from .paths import atomic_write, locked, read_tensors, write_tensors
 from .sets import PerturbationSet, select_radius
 
 # %% ../nbs/api/10_train.ipynb #ebe14874
@@ -188,15 +185,6 @@ def started(
         if start is not None: load_weights(module, start, "start")
         return module
     return made
-
-
-def read_tensors(path, device="cpu"):
-    "Tensors and header of a safetensors file; ValueError with one line where the file is damaged."
-    try:
-        with safe_open(path, "pt") as f: header = f.metadata() or {}
-        return load_file(path, device), header
-    except Exception as error:
-        raise ValueError(f"{path} can't be read ({error}); delete it to train from the start") from None
 
 # %% ../nbs/api/10_train.ipynb #3edfdbaa
 def read_own(

@@ -4,12 +4,14 @@ import sys
 import types
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 import torch
+from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 
-from pertnb import cli, cvae, nets, own, presets, sets
+from pertnb import cli, cvae, nets, own, paths, presets, sets
 
 
 def images(rng, shape):
@@ -201,6 +203,115 @@ def test_wrong(name, said):
 def test_set_without_its_pairs(said, tmp_path):
     code, _, err = said("evaluate", Path(sets.__file__).parent / "weights" / "cifar10c_small.safetensors")
     assert code == 1 and "name some with --pairs" in err
+
+
+QUICK = dict(evaluate=("--n", "3", "--steps", "1"), sample=("--n", "2", "--points", "1"),
+             attack=("--n", "3", "--steps", "1"), certify=("--n", "2", "--draws", "20"))
+
+
+@pytest.fixture
+def evil(learned, tmp_path, monkeypatch):
+    "evil(function) -> folder of a set whose header names a function, and of a report; evil.py beside it writes `pwned` wherever it is run."
+    monkeypatch.chdir(tmp_path)
+    pwned = tmp_path / "pwned"
+    (tmp_path / "evil.py").write_text(f"open({str(pwned)!r}, 'w')\ndef f(x): return x // 2\n")
+    pset = sets.PerturbationSet.load(learned / "set.safetensors")
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "standard.safetensors").write_bytes((learned / "standard.safetensors").read_bytes())
+    cells = [new_code_cell("import evil"), new_code_cell(f"open({str(pwned)!r}, 'w')", metadata=dict(tags=["parameters"]))]
+    nbformat.write(new_notebook(cells=cells), folder / "report.ipynb")
+
+    def evil(function, **changes):
+        source = pset.info["source"] | dict(pairs="", data="photos", function=function) | changes
+        info = dict(source=source, classes=["cat", "dog"])
+        sets.PerturbationSet(pset.cvae, 2., (.5, 1., 1.5), info).save(folder / "set.safetensors")
+        return folder
+    evil.pwned = pwned
+    return evil
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_a_header_runs_nothing(said, evil, pairs, tmp_path, command):
+    "What a set names is not run, however it is named; what the command line names is."
+    for name in (f"{tmp_path / 'evil.py'}:f", "evil.py:f", "./evil.py:f", "results/../evil.py:f"):
+        folder = evil(name)
+        for named in (folder, folder / "set.safetensors"):
+            code, out, err = said(command, named, *QUICK[command])
+            assert (code, out) == (1, "") and err.count("\n") == 1
+            assert f"was learned from the function {name}: name it with --function {name} to run it, or give pairs" in err
+        assert said(command, folder, "--pairs", pairs, *QUICK[command])[0] == 0
+        own.write_report(folder / "report.ipynb", folder / "report.html")
+        assert not evil.pwned.exists()
+    images = () if command == "sample" else ("--images", pairs / "clean")
+    folder = evil("evil.py:f", **({} if images else dict(data=str(pairs / "clean"))))
+    code, _, err = said(command, folder, "--function", "evil.py:f", *images, *QUICK[command])
+    assert code == 0, err
+    assert evil.pwned.exists()
+
+
+def test_what_a_header_may_name(said, evil, pairs, tmp_path):
+    "A built-in function, and a folder of images for it; --function and --images for a set that names nothing."
+    folder = evil("camera")
+    evil("camera", data=str(pairs / "clean"))
+    assert as_object(said("evaluate", folder, *QUICK["evaluate"], "--json"))["images"] == 3
+    code, _, err = said("evaluate", evil("camera", data="nowhere"), *QUICK["evaluate"])
+    assert code == 1 and "there are no images 'nowhere'" in err
+    assert said("evaluate", folder, "--images", pairs / "clean", *QUICK["evaluate"])[0] == 0
+    pset = sets.PerturbationSet.load(folder / "set.safetensors")
+    sets.PerturbationSet(pset.cvae, 2.).save(folder / "set.safetensors")
+    assert said("evaluate", folder, "--function", "camera", "--images", pairs / "clean", *QUICK["evaluate"])[0] == 0
+    code, _, err = said("evaluate", folder, "--function", "camera", "--pairs", pairs)
+    assert code == 2 and "both name pairs: give one of them" in err
+    code, _, err = said("evaluate", folder, "--images", pairs)
+    assert code == 1 and "doesn't say which pairs" in err
+    code, _, err = said("sample", folder, "--function", "camera", "--images", pairs)
+    assert code == 2 and "--images take the place of" in err
+
+
+def test_images_are_for_a_function(said, learned, pairs):
+    code, _, err = said("evaluate", learned, "--images", pairs / "clean")
+    assert code == 2 and "--images are images for --function" in err
+
+
+HEADERS = {
+    "info a list": ([1], "info must be a dict, got [1]"),
+    "source a list": (dict(source=["evil.py:f"]), "info.source must be a dict of pairs, data, function"),
+    "source text": (dict(source="evil.py:f"), "not 'evil.py:f'; name pairs with --pairs"),
+    "source a part": (dict(source=dict(function="evil.py:f")), "lacks pairs, data, copies, seed, n_train, n_test"),
+    "classes a number": (dict(source={}, classes=3), "info.classes must be a list of names, not 3"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_headers(said, evil, learned, name):
+    "One line that names the file and what is wrong with its header."
+    info, part = HEADERS[name]
+    folder = evil("camera")
+    tensors, header = paths.read_tensors(folder / "set.safetensors")
+    about = json.loads(header["pertnb"]) | dict(info=info)
+    paths.write_tensors(folder / "set.safetensors", tensors, {"pertnb": json.dumps(about)})
+    for command in QUICK:
+        code, out, err = said(command, folder, *QUICK[command])
+        assert (code, out, err.count("\n")) == (1, "", 1) and str(folder) in err and part in err, err
+    assert not evil.pwned.exists()
+
+
+def test_source_of_other_types(said, evil):
+    wrong = [(dict(n_test="60"), "parameter 'n_test' must be of type int, not '60'"),
+             (dict(copies=0), "copies must be a whole number, at least 1, got 0"),
+             (dict(seed=None), "lacks seed")]
+    for change, part in wrong:
+        folder = evil("camera", **change)
+        code, _, err = said("evaluate", folder)
+        assert code == 1 and f"{folder}: info.source" in err and part in err and err.count("\n") == 1, err
+
+
+def test_classifier_of_other_classes(said, learned, tmp_path):
+    net = dict(name="resnet-8", n_classes=2, width=8, patch=2)
+    own.save_classifier(nets.make_classifier(**net), net, tmp_path / "c.safetensors", classes=["cat", "cow"])
+    code, _, err = said("attack", learned, "--classifier", tmp_path / "c.safetensors")
+    assert code == 1 and "tells cat, cow apart, but these pairs are of cat, dog" in err and err.count("\n") == 1
 
 
 def test_no_classifier_and_no_labels(said, learned, tmp_path):

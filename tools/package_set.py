@@ -8,10 +8,9 @@ import argparse, json
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 
 from pertnb import cvae, pairs, presets, quality, sets, train
-from pertnb.paths import atomic_write, package_root, provenance
+from pertnb.paths import atomic_write, package_root, provenance, read_tensors
 
 NAME = "cifar10c_small"
 
@@ -19,7 +18,7 @@ NAME = "cifar10c_small"
 def from_run(folder, settings, validation):
     "A PerturbationSet from the weights in a run's folder, and the run's log."
     final = folder/"model.safetensors"
-    weights = load_file(final if final.exists() else folder/"state.safetensors")
+    weights, _ = read_tensors(final if final.exists() else folder/"state.safetensors", advice="train it again")
     model = cvae.make_cvae(**settings.net())
     model.load_state_dict({k.removeprefix("model."): v for k, v in weights.items() if not k.startswith("optim.")})
     x, x_tilde, *_ = pairs.evaluation_pairs(validation)
