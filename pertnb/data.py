@@ -71,7 +71,7 @@ def save_array(
     with atomic_write(path.with_suffix(".json")) as tmp:
         tmp.write_text(json.dumps(dict(info, shape=array.shape, digest=digest(array))) + "\n")
 
-# %% ../nbs/api/02_data.ipynb #432d25c6
+# %% ../nbs/api/02_data.ipynb #3a27a087
 SEEN = {}     # what this process read -> (sizes and times of its files, what was found)
 TICK = 10**8  # nanoseconds; changes that follow each other sooner may leave a file with one time
 
@@ -90,13 +90,13 @@ def once(
     if all(time.time_ns() - s.st_mtime_ns > TICK for s in stats): SEEN[key] = state, found
     return found
 
-# %% ../nbs/api/02_data.ipynb #441015c3
+# %% ../nbs/api/02_data.ipynb #8268e918
 def read_info(
     path, # of the .npy file
 ):
     "What is recorded beside an array; {} if that can't be read."
     try: info = json.loads(Path(path).with_suffix(".json").read_text())
-    except (ValueError, RecursionError): return {}
+    except (ValueError, RecursionError, FileNotFoundError): return {}
     return info if isinstance(info, dict) else {}
 
 
@@ -106,18 +106,19 @@ def is_stored(
     "Whether `save_array` finished writing it."
     return Path(path).exists() and Path(path).with_suffix(".json").exists()
 
-# %% ../nbs/api/02_data.ipynb #3515b8c9
-UNREADABLE = ValueError, EOFError, OSError, SyntaxError, pickle.UnpicklingError, tokenize.TokenError # from np.load of a damaged file
+# %% ../nbs/api/02_data.ipynb #3c075e33
+UNREADABLE = ValueError, EOFError, OSError, SyntaxError, pickle.UnpicklingError, tokenize.TokenError # np.load on damage
 
 
 def map_array(
     path, # of the .npy file
 ):
-    "What `save_array` stored, memory-mapped; None where it is damaged, that is, where its digest is not the recorded one."
+    "What `save_array` stored, memory-mapped; None where it is damaged: where its digest is not the recorded one."
     try: array = np.load(path, mmap_mode="c", allow_pickle=False)
     except UNREADABLE as error:
         if isinstance(error, OSError) and error.errno: raise
         return None
+    if array.offset + array.nbytes != os.path.getsize(path): return None
     found = once(("digest", str(path)), [path], lambda: digest(array))
     return array if found == read_info(path).get("digest") else None
 
@@ -132,7 +133,7 @@ def open_array(
     if array is None: raise ValueError(f"{path} is damaged: delete it, and it will be made again")
     return torch.from_numpy(array)
 
-# %% ../nbs/api/02_data.ipynb #bc427537
+# %% ../nbs/api/02_data.ipynb #808cf665
 def stamp_files(
     files, # Paths or os.DirEntry objects, in any order
 ):
@@ -143,7 +144,7 @@ def stamp_files(
         rows.append("/".join(os.fspath(file).split(os.sep)[-2:]) + f" {stat.st_size} {stat.st_mtime_ns}")
     return digest("\n".join(sorted(rows)).encode(errors="surrogateescape")) if rows else None
 
-# %% ../nbs/api/02_data.ipynb #534d7903
+# %% ../nbs/api/02_data.ipynb #322e009c
 def find_fault(
     files, # .npy files of arrays that were stored together, each with a stamp
     stamp, # of the files that they are made from, None where these are gone
@@ -156,7 +157,8 @@ def find_fault(
     names, stamps = " and ".join(f.name for f in files), [read_info(f).get("stamp") for f in files]
     if any(s != stamps[0] for s in stamps) or len({len(a) for a in arrays}) > 1:
         return f"{files[0].parent}: {names} do not belong together"
-    if stamp and stamps[0] != stamp: return f"{files[0].parent}: {names} were made from other files than those there now"
+    if stamp and stamps[0] != stamp:
+        return f"{files[0].parent}: {names} were made from other files than those there now"
 
 # %% ../nbs/api/02_data.ipynb #0553b1c7
 def read_image(
@@ -183,7 +185,8 @@ def read_folders(
     if missing: raise FileNotFoundError(f"{folder} lacks the class folders {', '.join(missing)}")
     files = sorted((p.name, label, p) for label, c in enumerate(classes) for p in (Path(folder) / c).glob("*.png"))
     empty = [c for label, c in enumerate(classes) if label not in {label for _, label, _ in files}]
-    if empty: raise FileNotFoundError(f"{folder} holds no PNG files in its class folders {', '.join(empty)}: unpack it again")
+    if empty:
+        raise FileNotFoundError(f"{folder} holds no PNG files in its class folders {', '.join(empty)}: unpack it again")
     order = np.random.default_rng(0).permutation(len(files))
     images = np.empty((len(files), *shape), np.uint8)
     with ThreadPoolExecutor(workers) as pool:
@@ -228,8 +231,9 @@ def find_source(
     if (Path(root) / name / "train").is_dir() and (Path(root) / name / "test").is_dir(): return "folders"
     return None
 
-# %% ../nbs/api/02_data.ipynb #0ad182ec
-SPLIT_FILES = {"cifar10": {"train": "data_batch_", "test": "test_batch"}, "mnist": {"train": "train-", "test": "t10k-"}} # in torchvision's layout
+# %% ../nbs/api/02_data.ipynb #bc9deca2
+SPLIT_FILES = {"cifar10": {"train": "data_batch_", "test": "test_batch"},
+               "mnist": {"train": "train-", "test": "t10k-"}} # how the names begin in torchvision's layout
 
 
 def stamp_split(
@@ -374,15 +378,15 @@ def read_split(
     split, # "train" or "test"
     root,  # folder of the data sets
 ):
-    "Images and labels (NumPy) and their source and its stamp from the original files, which are downloaded if there are none."
+    "Images and labels (NumPy), and their source and its stamp; from the original files, downloaded if there are none."
     source = find_source(name, root)
     if source is None: source = "torchvision" if download(name, root) else None
-    info = dict(source=source, stamp=stamp_split(name, split, root)) # before the files are read: what changes meanwhile is noticed later
+    info = dict(source=source, stamp=stamp_split(name, split, root)) # before reading: what changes meanwhile is noticed later
     if source == "torchvision": return *read_torchvision(name, split, root), info
     shape = (1, 28, 28) if name == "mnist" else (3, 32, 32)
     return *read_folders(Path(root) / name / split, CLASSES[name], shape), info
 
-# %% ../nbs/api/02_data.ipynb #6b6464fa
+# %% ../nbs/api/02_data.ipynb #94e56551
 def load_split(
     name,  # "cifar10" or "mnist"
     split, # "train" or "test"
@@ -397,7 +401,8 @@ def load_split(
     labels = labels.astype(np.int64)
     try:
         with locked(f"{files[0]}.lock"):
-            if find_fault(files, info["stamp"]) is not None: # another process may have been faster
+            fault = find_fault(files, info["stamp"]) # another process may have been faster
+            if fault is not None:
                 for file, array in zip(files, (images, labels)): save_array(file, array, **info)
     except OSError as error:
         print(f"not cached: {error}")

@@ -79,10 +79,11 @@ class Corrupted:
         if not isinstance(made, dict): raise ValueError(f"{file.name} can't be read")
         wanted = dict(source=self.source, n=self.n, names=list(self.names), severity=self.severity, block=BLOCK)
         if any(made.get(k) != v for k, v in wanted.items()): raise ValueError(f"{file.name} belongs to other images")
-        if not is_ledger(made.get("blocks"), self.names, -(-self.n // BLOCK)): raise ValueError(f"{file.name} can't be read")
-        return made["blocks"]
+        blocks = made.get("blocks")
+        if not is_ledger(blocks, self.names, -(-self.n // BLOCK)): raise ValueError(f"{file.name} can't be read")
+        return blocks
 
-# %% ../nbs/api/06_pairs.ipynb #00d585ed
+# %% ../nbs/api/06_pairs.ipynb #c817fdc1
 def is_ledger(
     blocks, # what a JSON file holds
     names,  # corruptions
@@ -115,15 +116,15 @@ def open_corrupted(
     "The file as a uint8 tensor (corruptions, N, 3, H, W), memory-mapped, to be read only."
     try: array = np.load(store.path, mmap_mode="c", allow_pickle=False)
     except UNREADABLE as error:
-        raise ValueError(f"{store.path} can't be read ({error}); delete it and its .json to make it again") from None
+        raise ValueError(f"{store.path} can't be read ({error}): delete it, and it will be made again") from None
     wanted = len(store.names), store.n
     if array.dtype != np.uint8 or array.shape[:2] != wanted:
-        raise ValueError(f"{store.path} holds {described(array)} where uint8 {wanted}... is expected; delete it and its .json")
+        raise ValueError(f"{store.path} holds {described(array)} where uint8 {wanted}... is expected: delete it")
     t = torch.from_numpy(array)
     MAPPED[t.data_ptr()] = array.base
     return t
 
-# %% ../nbs/api/06_pairs.ipynb #0a83609e
+# %% ../nbs/api/06_pairs.ipynb #0d2e7794
 def frame_of(
     store, # a Corrupted
     shape, # of the clean images (N, 3, H, W)
@@ -145,7 +146,7 @@ def place_of(
     offset = len(frame_of(store, shape)[0]) + first * int(np.prod(shape[1:]))
     return offset, (min(BLOCK, store.n - b * BLOCK), *shape[1:])
 
-# %% ../nbs/api/06_pairs.ipynb #05417c87
+# %% ../nbs/api/06_pairs.ipynb #0a2432c9
 def find_damage(
     store,  # a Corrupted
     shape,  # of the clean images (N, 3, H, W)
@@ -161,13 +162,13 @@ def find_damage(
         if known[name, b] != listed: damaged.append((name, b))
     return damaged
 
-# %% ../nbs/api/06_pairs.ipynb #fa068197
+# %% ../nbs/api/06_pairs.ipynb #d8b423ff
 def find_faults(
     store, # a Corrupted
     shape, # of the clean images (N, 3, H, W)
     n,     # images that are going to be used
 ):
-    "The ledger, the damaged blocks [(corruption, block), ...] among those that the first n images need, and faults in words."
+    "The ledger, the damaged blocks [(corruption, block), ...] that the first n images need, and faults in words."
     blocks, faults, need = {name: [] for name in store.names}, [], -(-n // BLOCK)
     if not store.path.exists(): return blocks, [], []
     (head, size), found = frame_of(store, shape), store.path.stat().st_size
@@ -182,7 +183,7 @@ def find_faults(
         faults.append(f"{len(damaged)} of {sum(map(len, used.values()))} blocks were damaged ({some})")
     return blocks, damaged, faults
 
-# %% ../nbs/api/06_pairs.ipynb #02bc2c7b
+# %% ../nbs/api/06_pairs.ipynb #717eecdd
 def frame_file(
     store, # a Corrupted
     shape, # of the clean images (N, 3, H, W)
@@ -235,13 +236,14 @@ def extend(
         wanted = [name for name in store.names if len(blocks[name]) <= b or (name, b) in damaged]
         for name in wanted:
             clean = images[b * BLOCK:(b + 1) * BLOCK]
-            y = corruptions.corrupt(name, clean, store.severity, generator(name, store.severity, store.source, b)).numpy()
+            gen = generator(name, store.severity, store.source, b)
+            y = corruptions.corrupt(name, clean, store.severity, gen).numpy()
             write_at(store.path, place_of(store, images.shape, name, b)[0], y)
             blocks[name][b:b + 1] = [digest(y)]
             if progress: progress(len(y))
         if wanted: write_ledger(store, blocks)
 
-# %% ../nbs/api/06_pairs.ipynb #a74f6f38
+# %% ../nbs/api/06_pairs.ipynb #a72a90d5
 def is_whole(
     store, # a Corrupted
     shape, # of the clean images (N, 3, H, W)
@@ -271,7 +273,8 @@ def official_cifar10c(
     for name in names:
         if not (folder/f"{name}.npy").exists(): raise FileNotFoundError(f"{folder} has no {name}.npy: complete the folder or remove it")
         try: a = np.load(folder/f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        except UNREADABLE: raise ValueError(f"{folder/name}.npy can't be read as a NumPy array: unpack or download CIFAR-10-C again") from None
+        except UNREADABLE:
+            raise ValueError(f"{folder/name}.npy can't be read as a NumPy array: unpack or download CIFAR-10-C again") from None
         if a.shape != (50000, 32, 32, 3) or a.dtype != np.uint8:
             raise ValueError(f"{folder/name}.npy holds {a.dtype} {a.shape}; the official file is uint8 (50000, 32, 32, 3)")
         out.append(torch.from_numpy(np.ascontiguousarray(a[(severity-1)*10000:severity*10000].transpose(0, 3, 1, 2))))
@@ -322,7 +325,7 @@ class Views:
         let_go(self.corrupted, len(y))
         return torch.where((view == 0)[:, None], words(own), words(y)).view(torch.uint8).view(own.shape)
 
-# %% ../nbs/api/06_pairs.ipynb #4335e253
+# %% ../nbs/api/06_pairs.ipynb #6b2a2913
 def corrupted_file(
     data, split, names, severity, # as for load_views
     images,    # clean images, uint8 (N, 3, H, W)
