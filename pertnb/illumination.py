@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from .arrays import find_fault, open_array, read_info, stamp_files
 from .checks import check_number, described
-from .data import find_fault, open_array, read_info, stamp_files
 from .pairs import crop_flip, draw_crop_flip, generator, to_float
 from .paths import atomic_write, data_root, digest, locked, package_root, shown
 

@@ -23,8 +23,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from . import corruptions
+from .arrays import UNREADABLE, once
 from .checks import check_labels, check_number, described
-from .data import UNREADABLE, load_images, once, published_order
+from .data import load_images, published_order
 from .paths import atomic_write, data_root, digest, locked, write_error
 
 # %% ../nbs/api/06_pairs.ipynb #f088bc50
@@ -206,7 +207,7 @@ def write_at(
     offset, # bytes
     array,  # to be put there
 ):
-    "Overwrite a part of a file, and force it to the disk. (On a full disk, writing to a memory map would kill the process.)"
+    "Overwrite a part of a file, and force it to the disk. (On a full disk, writing to a map would kill the process.)"
     try:
         with open(path, "r+b") as f:
             f.seek(offset)
@@ -274,7 +275,7 @@ def official_cifar10c(
         if not (folder/f"{name}.npy").exists(): raise FileNotFoundError(f"{folder} has no {name}.npy: complete the folder or remove it")
         try: a = np.load(folder/f"{name}.npy", mmap_mode="r", allow_pickle=False)
         except UNREADABLE:
-            raise ValueError(f"{folder/name}.npy can't be read as a NumPy array: unpack or download CIFAR-10-C again") from None
+            raise ValueError(f"{folder/name}.npy can't be read as a NumPy array: unpack CIFAR-10-C again") from None
         if a.shape != (50000, 32, 32, 3) or a.dtype != np.uint8:
             raise ValueError(f"{folder/name}.npy holds {a.dtype} {a.shape}; the official file is uint8 (50000, 32, 32, 3)")
         out.append(torch.from_numpy(np.ascontiguousarray(a[(severity-1)*10000:severity*10000].transpose(0, 3, 1, 2))))

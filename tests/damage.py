@@ -1,4 +1,4 @@
-"""Damage x kind of file: CASES[kind, damage](folder) does the damage to a small cache in an empty folder and reads it: "made again" or "refused", else AssertionError."""
+"""Damage x kind of file: CASES[kind, damage](folder) damages a small cache in an empty folder and reads it: "made again" or "refused"."""
 import io
 import json
 import shutil
@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image
 
-from pertnb import data, illumination, pairs
+from pertnb import arrays, data, illumination, pairs
 
 NAMES, HEAD = ("contrast", "brightness"), 128 # corruptions; bytes of a .npy file before the values
 N, MIP = 20, 7
@@ -49,7 +49,9 @@ def small_caches():
     for split in data.SPLITS:
         for c in data.CIFAR10_CLASSES:
             (folder / "cifar10" / split / c).mkdir(parents=True)
-            for k in range(N // 10): Image.fromarray(g.integers(256, size=(32, 32, 3), dtype=np.uint8)).save(folder / f"cifar10/{split}/{c}/{k}.png")
+            for k in range(N // 10):
+                pixels = g.integers(256, size=(32, 32, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"cifar10/{split}/{c}/{k}.png")
     for k in range(2): illumination.write_scene(folder / f"multi_illumination/scene{k}", MIP, *draw_scene(k))
     for load in (load_views, load_images, load_scenes): load(folder)
     data.load_images("cifar10", "train", folder)
@@ -98,7 +100,9 @@ def zero(b): return b[:HEAD] + bytes((len(b) - HEAD) // 2) + b[HEAD + (len(b) - 
 def exchange(b): return b[:HEAD] + b[HEAD + (len(b) - HEAD) // 2:] + b[HEAD:HEAD + (len(b) - HEAD) // 2]
 
 
-def exchange_blocks(b): return b[:HEAD] + b[HEAD + 8 * 3072:HEAD + 16 * 3072] + b[HEAD:HEAD + 8 * 3072] + b[HEAD + 16 * 3072:]
+def exchange_blocks(b):
+    size = 8 * 3072
+    return b[:HEAD] + b[HEAD + size:HEAD + 2 * size] + b[HEAD:HEAD + size] + b[HEAD + 2 * size:]
 
 
 def replace_array(file): np.save(file, np.zeros((2, N, 3), np.float32))
@@ -118,27 +122,47 @@ def rewritten(**new):
     return damage
 
 
-BYTES = {"bit of the data": flip(-9), "bit of the header": flip(30), "half zeroed": changed(zero), "all zeros": changed(lambda b: bytes(len(b))),
-         "truncated": changed(lambda b: b[:-9]), "cut in the header": changed(lambda b: b[:50]), "empty": changed(lambda b: b""),
-         "longer": changed(lambda b: b + b"1"), "another array": replace_array, "text": written("a text")}
-TEXTS = {"empty": written(""), "cut": changed(lambda b: b[:-20]), "null": written("null"), "a list": written("[]"), "a number": written("7"),
-         "not UTF-8": changed(lambda b: b"\xff" + b)}
+BYTES = {
+    "bit of the data": flip(-9),
+    "bit of the header": flip(30),
+    "half zeroed": changed(zero),
+    "all zeros": changed(lambda b: bytes(len(b))),
+    "truncated": changed(lambda b: b[:-9]),
+    "cut in the header": changed(lambda b: b[:50]),
+    "empty": changed(lambda b: b""),
+    "longer": changed(lambda b: b + b"1"),
+    "another array": replace_array,
+    "text": written("a text")}
+TEXTS = {
+    "empty": written(""),
+    "cut": changed(lambda b: b[:-20]),
+    "null": written("null"),
+    "a list": written("[]"),
+    "a number": written("7"),
+    "not UTF-8": changed(lambda b: b"\xff" + b)}
 CORRUPTED = {"corruptions exchanged": changed(exchange), "blocks exchanged": changed(exchange_blocks)}
-LEDGER = {"nothing in it": written("{}"), "blocks null": rewritten(blocks=None), "blocks a list": rewritten(blocks=[]),
-          "blocks too long": rewritten(blocks=lambda b: {c: [*b[c], "more"] for c in b}), "blocks numbers": rewritten(blocks=lambda b: {c: [7] for c in b}),
-          "blocks of others": rewritten(blocks=lambda b: {"fog": b["contrast"]}), "another digest": rewritten(blocks=lambda b: {c: ["0" * 64, *b[c][1:]] for c in b}),
-          "other images": rewritten(source="another"), "another severity": rewritten(severity=1)}
+LEDGER = {
+    "nothing in it": written("{}"),
+    "blocks null": rewritten(blocks=None),
+    "blocks a list": rewritten(blocks=[]),
+    "blocks too long": rewritten(blocks=lambda b: {c: [*b[c], "more"] for c in b}),
+    "blocks numbers": rewritten(blocks=lambda b: {c: [7] for c in b}),
+    "blocks of others": rewritten(blocks=lambda b: {"fog": b["contrast"]}),
+    "another digest": rewritten(blocks=lambda b: {c: ["0" * 64, *b[c][1:]] for c in b}),
+    "other images": rewritten(source="another"),
+    "another severity": rewritten(severity=1)}
 
 
 def exchange_labels(folder):
     "The labels of other images, of another number, with a .json that fits them."
-    kept = data.read_info(labels(folder))
-    data.save_array(labels(folder), np.arange(7), source=kept["source"], stamp=kept["stamp"])
+    kept = arrays.read_info(labels(folder))
+    arrays.save_array(labels(folder), np.arange(7), source=kept["source"], stamp=kept["stamp"])
 
 
 def exchange_split(folder):
     "The images of the other split, with their .json."
-    for suffix in (".npy", ".json"): shutil.copy2(folder / f"cache/cifar10-train-images{suffix}", images(folder).with_suffix(suffix))
+    for suffix in (".npy", ".json"):
+        shutil.copy2(folder / f"cache/cifar10-train-images{suffix}", images(folder).with_suffix(suffix))
 
 
 def unpack_more(folder):
@@ -174,7 +198,8 @@ def small_folder(): return Path(small_caches().name)
 @lru_cache
 def read_well(load):
     "What is read of the caches when nothing is wrong; it says nothing."
-    with redirect_stdout(io.StringIO()) as said: found = [v.clone() if hasattr(v, "clone") else v for v in load(small_folder())]
+    with redirect_stdout(io.StringIO()) as said:
+        found = [v.clone() if hasattr(v, "clone") else v for v in load(small_folder())]
     assert not said.getvalue()
     return found
 
@@ -184,7 +209,7 @@ def judge(
     damage, # what is done to a folder
     folder, # an empty one
 ):
-    "'made again' or 'refused', each with one line; AssertionError if the damage is used, unsaid, or said in several lines."
+    "'made again' or 'refused', each in one line; AssertionError if the damage is used, unsaid, or said in several lines."
     good = read_well(LOAD[kind])
     shutil.copytree(small_folder(), folder, dirs_exist_ok=True)
     damage(folder)
@@ -194,7 +219,8 @@ def judge(
         except (ValueError, OSError) as error:
             assert "\n" not in str(error) and not said.getvalue(), f"{error}\n{said.getvalue()}"
             return "refused"
-    assert all(a.equal(b) if hasattr(a, "equal") else a == b for a, b in zip(found, good, strict=True)), "damaged data were used"
+    same = [a.equal(b) if hasattr(a, "equal") else a == b for a, b in zip(found, good, strict=True)]
+    assert all(same), "damaged data were used"
     lines = said.getvalue().splitlines()
     assert len(lines) == 1 and lines[0].endswith(": made again"), f"one line was expected, got {lines}"
     with redirect_stdout(io.StringIO()) as said: LOAD[kind](folder)
@@ -210,12 +236,18 @@ def at(file, damage):
 def beside(file): return lambda folder: file(folder).with_suffix(".json")
 
 
+def prefixed(prefix, damages, file, names=None):
+    "Damages to a folder, with longer names: {prefix + name: damage}."
+    return {prefix + name: at(file, damages[name]) for name in names or damages}
+
+
+FEW = "bit of the data", "all zeros"
 DAMAGES = {
-    "corruption cache": {**{name: at(corrupted, d) for name, d in (BYTES | CORRUPTED).items()}, "ledger claims done": claim_done},
-    "corruption ledger": {name: at(ledger, d) for name, d in (TEXTS | LEDGER).items()},
-    "image cache": {**{name: at(images, d) for name, d in BYTES.items()}, **{f"labels, {name}": at(labels, BYTES[name]) for name in ("bit of the data", "all zeros")},
-                    **{f".json, {name}": at(beside(images), d) for name, d in TEXTS.items()}, "labels of another number": exchange_labels,
-                    "images of another split": exchange_split, "partly unpacked": unpack_more, "source gone": lose_source},
-    "scene cache": {**{name: at(lights, d) for name, d in BYTES.items()}, **{f"materials, {name}": at(materials, BYTES[name]) for name in ("bit of the data", "all zeros")},
-                    **{f".json, {name}": at(beside(lights), TEXTS[name]) for name in ("empty", "null")}, "a light replaced": replace_light}}
-CASES = {(kind, name): partial(judge, kind, damage) for kind, damages in DAMAGES.items() for name, damage in damages.items()}
+    "corruption cache": prefixed("", BYTES | CORRUPTED, corrupted) | {"ledger claims done": claim_done},
+    "corruption ledger": prefixed("", TEXTS | LEDGER, ledger),
+    "image cache": prefixed("", BYTES, images) | prefixed("labels, ", BYTES, labels, FEW) | prefixed(".json, ", TEXTS, beside(images)) | {
+        "labels of another number": exchange_labels, "images of another split": exchange_split,
+        "partly unpacked": unpack_more, "source gone": lose_source},
+    "scene cache": prefixed("", BYTES, lights) | prefixed("materials, ", BYTES, materials, FEW) | {"a light replaced": replace_light}
+    | prefixed(".json, ", TEXTS, beside(lights), ("empty", "null"))}
+CASES = {(kind, name): partial(judge, kind, damage) for kind in DAMAGES for name, damage in DAMAGES[kind].items()}
