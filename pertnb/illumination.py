@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from .arrays import find_fault, open_array, read_info, stamp_files
 from .checks import check_number, described
-from .data import is_stored, open_array, read_info
 from .pairs import crop_flip, draw_crop_flip, generator, to_float
 from .paths import atomic_write, data_root, digest, locked, package_root, shown
 
@@ -145,10 +145,9 @@ def stamp(
     folders, # {scene: folder}
     mip,     # wanted
 ):
-    "Digest of names and sizes of the files that these scenes are read from."
+    "`stamp_files` of the files that these scenes are read from."
     layers = [(f"dir_{k}", "jpg") for k in range(N_LIGHTS)] + [("materials", "png")]
-    files = [find_layer(folder, *layer, mip)[0] for folder in folders.values() for layer in layers]
-    return digest(json.dumps([(f.parent.name, f.name, f.stat().st_size) for f in files]).encode())
+    return stamp_files(find_layer(folder, *layer, mip)[0] for folder in folders.values() for layer in layers)
 
 
 def fill_scenes(
@@ -191,7 +190,9 @@ def mapped_scenes(
     "Images and classes, memory-mapped from ROOT/cache, made there first if need be; and their digests."
     files = [Path(root)/"cache"/f"{name}-{part}-mip{mip}-{layer}.npy" for layer in ("images", "materials")]
     with locked(f"{files[0]}.lock"):
-        if not all(map(is_stored, files)) or any(read_info(f).get("stamp") != stamp(folders, mip) for f in files): store_scenes(files, folders, mip)
+        fault = find_fault(files, stamp(folders, mip))
+        if fault is not None: store_scenes(files, folders, mip)
+    if fault: print(f"{fault}: made again", flush=True)
     return *(open_array(f) for f in files), [read_info(f)["digest"] for f in files]
 
 # %% ../nbs/api/19_illumination.ipynb #7ae5d65b
