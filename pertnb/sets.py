@@ -85,6 +85,8 @@ def check_latents(
 # %% ../nbs/api/07_sets.ipynb #851cb6d3
 class PerturbationSet(nn.Module):
     "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B."
+    NOT_IN_KEY = "info", "percentiles" # they decide no result (memo.describe_module)
+
     def __init__(self,
         cvae,            # a trained CVAE
         eps,             # radius, > 0
