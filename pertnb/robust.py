@@ -18,13 +18,14 @@ from statsmodels.stats.proportion import proportion_confint
 from . import strong
 from .checks import check_columns, check_labels, check_number
 from .attack import many, nested_robustness, train_attack
+from .device import compiled_set, fast_bf16, full_precision
 from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, on_cpu, to_float
 from .paths import data_root, digest, locked, write_tensors
 from .report import read_rows, write_rows
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import Schedule, autocast, check_time, compiled_set, fast_bf16, fit, read_tensors, run_folder, share, source_version, started
+from .train import Schedule, check_time, fit, read_tensors, run_folder, share, source_version, started
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -228,6 +229,7 @@ def train_methods(
     return models
 
 # %% ../nbs/api/11_robust.ipynb #b3eed2e8
+@full_precision()
 @torch.no_grad()
 def is_correct(
     model, # classifier in eval mode
@@ -347,7 +349,7 @@ def evaluate(
     parts = [("accuracy", accuracies)]
     for lo in range(0, len(x), chunk):
         parts.append((f"attacked-{lo:06}", partial(attacked_part, model, pset, x, y, lo, min(lo + chunk, len(x)), len(test), radii, steps, strong_steps, seed)))
-    with locked(folder/".lock"), autocast(x.device): done = [kept_part(folder, name, work, last=name == parts[-1][0]) for name, work in parts]
+    with locked(folder/".lock"): done = [kept_part(folder, name, work, last=name == parts[-1][0]) for name, work in parts]
     return pd.concat([rows for rows, _ in done], ignore_index=True), torch.cat([u for _, u in done if u is not None]).to(x.device)
 
 # %% ../nbs/api/11_robust.ipynb #41619bfe

@@ -16,11 +16,12 @@ import pandas as pd
 import torch
 from . import corruptions, estimate, presets, quality, report, robust, roofline, smoothing
 from .data import class_names, load_images, resolve_data
+from .device import chosen_device
 from .nets import make_classifier
 from .pairs import evaluation_pairs, generator, load_views, split_images, to_float
 from .paths import commit, device_name, digest, locked, provenance, runs_dir
 from .sets import packaged_set
-from .train import Schedule, Unfinished, check_time, chosen_device, learn_set, time_box, time_is_up
+from .train import Schedule, Unfinished, check_time, learn_set, time_box, time_is_up
 
 # %% ../nbs/api/29a_stages.ipynb #e62243b1
 @dataclass(frozen=True)
