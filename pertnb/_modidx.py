@@ -160,6 +160,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                'pertnb.device.compiled_set': ('api/device.html#compiled_set', 'pertnb/device.py'),
                                'pertnb.device.describe_precision': ('api/device.html#describe_precision', 'pertnb/device.py'),
                                'pertnb.device.fast_bf16': ('api/device.html#fast_bf16', 'pertnb/device.py'),
+                               'pertnb.device.find_switches': ('api/device.html#find_switches', 'pertnb/device.py'),
                                'pertnb.device.full_precision': ('api/device.html#full_precision', 'pertnb/device.py'),
                                'pertnb.device.training_autocast': ('api/device.html#training_autocast', 'pertnb/device.py'),
                                'pertnb.device.training_precision': ('api/device.html#training_precision', 'pertnb/device.py'),

@@ -103,7 +103,8 @@ def train_attack(
     with frozen(model):
         for _ in range(steps):
             u.requires_grad_()
-            grad, = torch.autograd.grad(F.cross_entropy(model(pset.perturb(x, u, prior)).float(), y, reduction="sum"), u)
+            logits = model(pset.perturb(x, u, prior)).float() # in bf16 where the caller's autocast says so
+            grad, = torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), u)
             u = ascend(u.detach(), grad, step_size, eps)
     return u
 

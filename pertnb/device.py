@@ -4,19 +4,22 @@
 
 # %% auto #0
 __all__ = ['SWITCHES', 'COMPILE', 'best_device', 'chosen_device', 'fast_bf16', 'training_precision', 'describe_precision',
-           'training_autocast', 'widen_outputs', 'full_precision', 'compiled', 'compiled_set', 'as_written']
+           'training_autocast', 'widen_outputs', 'find_switches', 'full_precision', 'compiled', 'compiled_set',
+           'as_written']
 
 # %% ../nbs/api/00b_device.ipynb #35173475
 import os
 from contextlib import ExitStack, contextmanager, nullcontext
 from copy import deepcopy
+from functools import partial
 import torch
 
 # %% ../nbs/api/00b_device.ipynb #92eac708
 def best_device():
-    "This process's GPU, the first if there is but one process; or the CPU."
-    if torch.cuda.is_available(): return torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ else "cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    "This process's GPU, the first one where there is a single process; or the CPU."
+    if not torch.cuda.is_available(): return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    rank = os.environ.get("LOCAL_RANK")
+    return torch.device("cuda" if rank is None else f"cuda:{rank}")
 
 # %% ../nbs/api/00b_device.ipynb #3c0129e2
 def chosen_device(
@@ -24,8 +27,10 @@ def chosen_device(
 ):
     "A torch.device; ValueError where there is no such thing here."
     try: device = torch.device(device or best_device())
-    except (RuntimeError, TypeError): raise ValueError(f"unknown device {device!r}: known are cpu, cuda, cuda:0, mps") from None
-    if device.type == "cuda" and not torch.cuda.is_available(): raise ValueError(f"there is no GPU for device {str(device)!r}: use cpu")
+    except (RuntimeError, TypeError):
+        raise ValueError(f"unknown device {device!r}: known are cpu, cuda, cuda:0, mps") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"there is no GPU for device {str(device)!r}: use cpu")
     return device
 
 # %% ../nbs/api/00b_device.ipynb #8d16a216
@@ -71,8 +76,19 @@ def widen_outputs(
     return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
 
 # %% ../nbs/api/00b_device.ipynb #7d3b7b7f
-SWITCHES = ([(part, "fp32_precision", "ieee") for part in (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv)]
-            if hasattr(torch.backends.cudnn, "conv") else [(part, "allow_tf32", False) for part in (torch.backends.cuda.matmul, torch.backends.cudnn)])
+def find_switches(
+    by_operator, # whether PyTorch has a switch for each operator, as from 2.9 on
+):
+    "[(read, write, full)]: how to read and set what may compute float32 operations in less, and the value that forbids it."
+    of = torch.backends
+    if not by_operator:
+        cudnn = partial(getattr, of.cudnn, "allow_tf32"), partial(setattr, of.cudnn, "allow_tf32"), False
+        return [(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"), cudnn]
+    parts, name = (of.cuda.matmul, of.cudnn.conv, of.mkldnn.matmul, of.mkldnn.conv), "fp32_precision"
+    return [(partial(getattr, part, name), partial(setattr, part, name), "ieee") for part in parts]
+
+
+SWITCHES = find_switches(hasattr(torch.backends.cudnn, "conv"))
 
 # %% ../nbs/api/00b_device.ipynb #f433b9b2
 @contextmanager
@@ -81,10 +97,10 @@ def full_precision():
     with ExitStack() as stack:
         for kind in ("cpu", "cuda", "mps"):
             if torch.is_autocast_enabled(kind): stack.enter_context(torch.autocast(kind, enabled=False))
-        for part, name, full in SWITCHES:
-            if (value := getattr(part, name)) in (full, "none"): continue # none: nothing less was asked for
-            stack.callback(setattr, part, name, value)
-            setattr(part, name, full)
+        for read, write, full in SWITCHES:
+            if (value := read()) in (full, "none"): continue # none: nothing less was asked for
+            stack.callback(write, value)
+            write(full)
         yield
 
 # %% ../nbs/api/00b_device.ipynb #7aecc954

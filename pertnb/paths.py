@@ -223,5 +223,6 @@ def provenance(
     **more,       # further fields
 ):
     "What every result says of its origin: preset, data, seed, n, commit, seconds, device, precision, and `more`."
-    return dict(preset=preset, data=data, seed=seed, n=n, commit=commit(), seconds=None if seconds is None else round(float(seconds), 1),
-                device=device_name(device), precision=describe_precision(device or best_device()), **more)
+    seconds = None if seconds is None else round(float(seconds), 1)
+    return dict(preset=preset, data=data, seed=seed, n=n, commit=commit(), seconds=seconds, device=device_name(device),
+                precision=describe_precision(device or best_device()), **more)

@@ -116,7 +116,8 @@ class Noisy:
     @full_precision()
     def classes(self, i, u):
         "Classes (b, n, ...) and their number, of images i (b,) at u (b, n, K)."
-        with torch.inference_mode(): logits = self.model(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i])))
+        with torch.inference_mode():
+            logits = self.model(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i])))
         b = u.shape[0] * u.shape[1]
         if logits.ndim < 2 or len(logits) != b: raise ValueError(f"the classifier must give logits ({b}, classes, ...), got {described(logits)}")
         if logits.isnan().any(): raise ValueError("the classifier's outputs are NaN: check its weights and the set's")

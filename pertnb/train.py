@@ -30,7 +30,8 @@ from tqdm import tqdm
 from . import affine, attack, cvae, illumination, mnist_nets, nets, pairs, sets, unet
 from .checks import check_number
 from .cvae import elbo, piecewise
-from .device import COMPILE, as_written, chosen_device, compiled, training_autocast, training_precision, widen_outputs
+from .device import COMPILE, as_written, chosen_device, compiled
+from .device import training_autocast, training_precision, widen_outputs
 from .pairs import check_pairing, draw_pairs, generator
 from .paths import atomic_write, digest, locked, runs_dir, write_tensors
 from .sets import PerturbationSet, select_radius
@@ -304,7 +305,8 @@ def judge(
 ):
     "dict(validation=) for the next row; {} without `run.validate`. Weights better than those of all rows so far go to best.safetensors."
     if run.validate is None: return {}
-    with attack.frozen(module), training_autocast(run.device), as_written(): value = torch.as_tensor(run.validate(module), device=run.device, dtype=torch.float)
+    with attack.frozen(module), training_autocast(run.device), as_written():
+        value = torch.as_tensor(run.validate(module), device=run.device, dtype=torch.float)
     value = float(accelerator.reduce(value, "mean"))
     if not math.isfinite(value): raise FloatingPointError(f"{run.folder.name}: the validation loss is {value} in row {len(rows) + 1}; {last_good(run.folder/'state.safetensors')}")
     if accelerator.is_main_process and all(value < r["validation"] for r in rows):
@@ -338,7 +340,7 @@ def loop(
     progress,         # show a progress bar
 ):
     "Train to the end, from the last checkpoint if there is one."
-    accelerator = Accelerator(cpu=run.device.type == "cpu", mixed_precision="no") # the precision is training_autocast's: accelerate would leave its own in the module
+    accelerator = Accelerator(cpu=run.device.type == "cpu", mixed_precision="no")
     optimizer = OPTIMIZERS[run.schedule.optimizer](run.module.parameters(), run.schedule)
     state, log = run.folder/"state.safetensors", run.folder/"log.jsonl"
     step, row = load_state(state, run.module, optimizer) if state.exists() else (0, {})
@@ -347,7 +349,7 @@ def loop(
     if run.batch % accelerator.num_processes: raise ValueError(f"{run.folder.name}: {accelerator.num_processes} processes can't share a batch of {run.batch} images equally")
     if accelerator.num_processes > 1 and DEADLINE.get() < math.inf: raise ValueError(f"{run.folder.name}: a time box is for one process, here are {accelerator.num_processes}")
     module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
-    hook = run.module.register_forward_hook(widen_outputs)
+    hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
     module, optimizer = accelerator.prepare(compiled(module, run.schedule.compile, run.device), optimizer)
     bar = tqdm(total=run.steps * run.batch, initial=step * run.batch, unit=" samples", unit_scale=True, disable=not progress, mininterval=2)
     sums, losses, started = unfinished(row, run.device)
@@ -426,7 +428,8 @@ def fit(
 ):
     "Train or load: returns the module (eval mode) and its log as a DataFrame; folder and time in `log.attrs`."
     device = chosen_device(device)
-    settings = dict(settings, name=name, seed=seed, schedule=asdict(schedule), precision=training_precision(device), code=code_version())
+    settings = dict(settings, name=name, seed=seed, schedule=asdict(schedule), code=code_version())
+    settings |= dict(precision=training_precision(device))
     folder = run_folder(name, settings)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator("weights", seed).initial_seed()))
