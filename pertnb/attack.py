@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from .checks import check_labels, check_number, described
+from .device import full_precision
 from .sets import check_latents, project
 
 # %% ../nbs/api/08_attack.ipynb #4e4c4194
@@ -102,7 +103,8 @@ def train_attack(
     with frozen(model):
         for _ in range(steps):
             u.requires_grad_()
-            grad, = torch.autograd.grad(F.cross_entropy(model(pset.perturb(x, u, prior)), y, reduction="sum"), u)
+            logits = model(pset.perturb(x, u, prior)).float() # in bf16 where the caller's autocast says so
+            grad, = torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), u)
             u = ascend(u.detach(), grad, step_size, eps)
     return u
 
@@ -137,6 +139,7 @@ class Attacked:
     zero_gradients: torch.Tensor
 
 
+@full_precision()
 def attack_classifier(
     pset,  # PerturbationSet
     model, # classifier

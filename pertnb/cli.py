@@ -270,11 +270,12 @@ def attack_command(args):
     "Accuracy under attack in the learned set."
     import torch
     from pertnb.attack import attack_classifier
+    from pertnb.device import full_precision
     from pertnb.pairs import generator
     from pertnb.strong import strong_attack
     pset, model, name, x, y = classified(args)
     eps = pset.eps if args.eps is None else args.eps
-    with torch.no_grad(): clean = model(x).argmax(1) == y
+    with full_precision(), torch.no_grad(): clean = model(x).argmax(1) == y
     pgd = attack_classifier(pset, model, x, y, eps, args.steps).correct
     worst, held = pgd.clone(), pgd.nonzero().flatten()
     if len(held): worst[held] = strong_attack(pset, model, x[held], y[held], eps, args.steps, 1, generator("strong", args.seed, eps), ("apgd-ce", "apgd-dlr")).correct

@@ -16,13 +16,14 @@ from accelerate import Accelerator
 from . import corruptions, quality, robust
 from .attack import attack_classifier
 from .cvae import make_cvae
+from .device import chosen_device, widen_outputs
 from .nets import make_classifier
 from .pairs import Views, generator
 from .paths import device_name
 from .presets import CorruptionSettings, CvaeSettings, RobustSettings
 from .roofline import Counter
 from .sets import PerturbationSet
-from .train import OPTIMIZERS, Run, Schedule, chosen_device, cvae_loss, fast_bf16, train_step
+from .train import OPTIMIZERS, Run, Schedule, cvae_loss, train_step
 
 # %% ../nbs/api/11a_estimate.ipynb #6ea19c49
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ def train_cost(
     "Cost of train.fit: measured steps, and weights with gradients and moments, what autograd keeps, and the images with their twelve corruptions."
     module = build().to(device=device, memory_format=torch.channels_last)
     optimizer = OPTIMIZERS[schedule.optimizer](module.parameters(), schedule)
-    accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision="bf16" if fast_bf16(device) else "no")
+    accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision="no")
+    module.register_forward_hook(widen_outputs)
     prepared, fast = accelerator.prepare(module, optimizer)
     batch = min(schedule.batch_size, n)
     def measure(k):

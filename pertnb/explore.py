@@ -15,11 +15,13 @@ from IPython import get_ipython
 from PIL import Image
 from .attack import check_search, frozen, loss_and_right, pgd
 from .checks import check_number, described
+from .device import full_precision
 from .pairs import generator, to_float
 from .plots import as_uint8, label
 from .sets import check_latents, project, sample_ball
 
 # %% ../nbs/api/28_explore.ipynb #63d8367a
+@full_precision()
 @torch.no_grad()
 def jacobian(
     pset, # PerturbationSet
@@ -87,6 +89,7 @@ class Seen:
     def confidence(self): return float(self.probabilities.max())
 
 
+@full_precision()
 def look(
     pset, model, # PerturbationSet, classifier
     x,           # one image (1, C, H, W) in [0, 1]
@@ -101,6 +104,7 @@ def look(
     return Seen(torch.from_numpy(as_uint8(image[0])), probabilities.cpu(), float(u.norm()), float((image - x).square().mean().sqrt()))
 
 # %% ../nbs/api/28_explore.ipynb #e887b085
+@full_precision()
 def attack_path(
     pset, model, # PerturbationSet, classifier
     x, y,        # one image (1, C, H, W) in [0, 1], its label (1,)

@@ -28,6 +28,7 @@ from .attack import pgd
 from .camera import camera
 from .checks import check_number
 from .data import CLASSES, class_names, load_images
+from .device import full_precision
 from .nets import make_classifier
 from .pairs import Views, generator, split_images, to_float
 from .paths import digest, read_tensors, runs_dir, shown, write_tensors
@@ -477,6 +478,7 @@ def with_radius(
     return PerturbationSet(pset.cvae, eps, pset.percentiles, info)
 
 # %% ../nbs/api/26a_own.ipynb #3f77f075
+@full_precision()
 def nearest_points(
     pset,    # PerturbationSet
     x,       # float (B, C, H, W)

@@ -27,6 +27,7 @@ from filelock import FileLock, Timeout
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 import pertnb
+from .device import best_device, describe_precision
 
 try: import fcntl
 except ImportError: fcntl = None # Windows: what a killed writer left is not swept there
@@ -269,10 +270,10 @@ def commit():
 
 # %% ../nbs/api/00_paths.ipynb #2d838894
 def device_name(
-    device=None, # torch device or its name; default: the GPU if there is one
+    device=None, # torch device or its name; default: best_device()
 ):
     "For instance 'NVIDIA H200' or 'CPU, 2 threads'."
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = torch.device(device or best_device())
     if device.type == "cuda": return torch.cuda.get_device_name(device)
     n = torch.get_num_threads()
     return f"{device.type.upper()}, {n} thread{'s' * (n != 1)}"
@@ -284,9 +285,10 @@ def provenance(
     seed,         # of the experiment
     n,            # examples that the numbers stand on
     seconds=None, # wall-clock time
-    device=None,  # default: the GPU if there is one
+    device=None,  # default: best_device()
     **more,       # further fields
 ):
-    "What every result says of its origin: preset, data, seed, n, commit, seconds, device, and `more`."
-    return dict(preset=preset, data=data, seed=seed, n=n, commit=commit(),
-                seconds=None if seconds is None else round(float(seconds), 1), device=device_name(device), **more)
+    "What every result says of its origin: preset, data, seed, n, commit, seconds, device, precision, and `more`."
+    seconds = None if seconds is None else round(float(seconds), 1)
+    return dict(preset=preset, data=data, seed=seed, n=n, commit=commit(), seconds=seconds, device=device_name(device),
+                precision=describe_precision(device or best_device()), **more)

@@ -13,6 +13,7 @@ import torch
 from .attack import pgd
 from .checks import check_columns, check_number
 from .cvae import kl, pixel_error
+from .device import full_precision
 from .pairs import to_float
 from .sets import project, sample_ball
 
@@ -63,6 +64,7 @@ def quality_rows(
     return dict(enc_ae=enc, pgd_ae=-near.value, eae=eae, oae=far.value, recon=recon, kl=kl(mu, logvar, mu_p, logvar_p), norm=u.norm(dim=1))
 
 # %% ../nbs/api/09_quality.ipynb #2fca777f
+@full_precision()
 def evaluate_set(
     pset,      # PerturbationSet
     x,         # conditions (N, C, H, W), uint8 or float in [0, 1]
@@ -120,6 +122,7 @@ def seed_metrics(
     return pd.DataFrame([dict(row=r, column=c, value=mean[k][r], sd=sd[k][r], n=n[r]) for r in mean.index for k, c in names.items()])
 
 
+@full_precision()
 def nearest(
     pset,    # PerturbationSet
     x,       # conditions (N, C, H, W), float in [0, 1]

@@ -18,12 +18,13 @@ from statsmodels.stats.proportion import proportion_confint
 from . import memo
 from .checks import check_columns, check_labels, check_number
 from .attack import many, nested_robustness, train_attack
+from .device import compiled_set, full_precision
 from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, on_cpu, to_float
 from .paths import data_root
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import Schedule, compiled_set, fit, share, started
+from .train import Schedule, fit, share, started
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -219,6 +220,7 @@ def train_methods(
     return models
 
 # %% ../nbs/api/11_robust.ipynb #b3eed2e8
+@full_precision()
 @torch.no_grad()
 def is_correct(
     model, # classifier in eval mode

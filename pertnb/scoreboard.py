@@ -15,7 +15,7 @@ from .report import read_paper, read_rows
 
 # %% ../nbs/api/18_scoreboard.ipynb #b7ad5c76
 ORDER = "paper", "fast", "small", "quick"
-ORIGIN = "preset", "data", "seed", "n", "commit", "seconds", "device"
+ORIGIN = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision"
 
 
 def layer_numbers(

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from . import memo
 from .attack import frozen, pgd, train_attack
 from .checks import check_columns, check_number, described
+from .device import full_precision
 from .illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pairs, padding
 from .pairs import crop_flip, draw_crop_flip, to_float
 from .sets import sample_ball
@@ -30,6 +31,7 @@ def pixel_loss(
     return F.cross_entropy(logits, y, reduction="none", ignore_index=IGNORE).flatten(1).sum(1) / (y != IGNORE).flatten(1).sum(1).clamp_min(1)
 
 
+@full_precision()
 def attack_maps(
     pset, model, # PerturbationSet, segmentation network
     x, y,        # images (B, 3, H, W) in [0, 1], classes (B, H, W)
@@ -139,6 +141,7 @@ def accuracy_and_iou(
     return dict(accuracy=100 * by.hit.sum() / max(1, by.true.sum()), iou=100 * iou.mean())
 
 # %% ../nbs/api/22_segment.ipynb #07246e4d
+@full_precision()
 def evaluate_segmenter(
     model,  # segmentation network
     pset,   # PerturbationSet

@@ -16,6 +16,7 @@ import torch.nn as nn
 from scipy.special import gammainc, gammaincinv, hyp1f1
 from .checks import check_number, described
 from .cvae import make_cvae
+from .device import full_precision
 from .pairs import to_float
 from .paths import read_tensors, write_tensors
 from .released import is_checkpoint, load_cvae
@@ -165,6 +166,7 @@ def sample(
     return torch.stack([g(v) for v in u.view(len(x), n, -1).unbind(1)], 1)
 
 # %% ../nbs/api/07_sets.ipynb #5e69177c
+@full_precision()
 def latent_norms(
     cvae,     # CVAE or PerturbationSet, in eval mode
     x,        # uint8 (N, C, H, W)

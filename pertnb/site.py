@@ -209,7 +209,7 @@ def split_readme():
     return opening, section.strip() + " " + rest
 
 # %% ../nbs/api/25_site.ipynb #8aba21a9
-GROUPS = {"Ground": "paths checks presets arrays cli", "Data": "data corruptions filters jpeg liquid recipes noises blurs weather digital pairs affine camera own",
+GROUPS = {"Ground": "paths checks device clock rows memo presets arrays cli", "Data": "data corruptions filters jpeg liquid recipes noises blurs weather digital pairs affine camera own",
           "Sets": "nets mnist_nets cvae sets quality theory released_nets released", "Attacks and certificates": "attack strong smoothing",
           "Classifiers": "train robust estimate truth departures", "Results": "plots report scoreboard explore roofline stages site"}
 

@@ -22,12 +22,13 @@ from scipy.stats import binom
 from . import memo
 from .attack import frozen
 from .checks import check_labels, check_number, described
+from .device import compiled_set, full_precision
 from .nets import fused
 from .pairs import generator, to_float
 from .robust import draw_images, fit_classifier
 from .sets import check_latents
 from .strong import Ball, worst_case
-from .train import autocast, compiled_set, share
+from .train import share
 
 # %% ../nbs/api/16_smoothing.ipynb #3071024b
 def check_level(
@@ -84,6 +85,7 @@ BLOCK = 500  # draws of an image at a time: part of what decides its draws
 # %% ../nbs/api/16_smoothing.ipynb #fd04e4fb
 class Noisy:
     "Votes of h(g(x, z)) with u from N(centre, sigma^2 I), for many images at once."
+    @full_precision()
     def __init__(self,
         pset,   # PerturbationSet
         model,  # classifier, in either mode: (b, C, H, W) -> logits (b, classes, ...)
@@ -109,9 +111,11 @@ class Noisy:
         u = self.sigma * torch.stack([torch.randn(n, self.pset.latent, generator=self.generators[j], device=self.x.device) for j in i.tolist()])
         return u if self.centre is None else u + self.centre[i, None]
 
+    @full_precision()
     def classes(self, i, u):
         "Classes (b, n, ...) and their number, of images i (b,) at u (b, n, K)."
-        with torch.inference_mode(), autocast(u.device): logits = self.model(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i])))
+        with torch.inference_mode():
+            logits = self.model(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i])))
         b = u.shape[0] * u.shape[1]
         if logits.ndim < 2 or len(logits) != b: raise ValueError(f"the classifier must give logits ({b}, classes, ...), got {described(logits)}")
         if logits.isnan().any(): raise ValueError("the classifier's outputs are NaN: check its weights and the set's")
@@ -309,6 +313,7 @@ def certified_pixels(
 # %% ../nbs/api/16_smoothing.ipynb #a97be697
 class Smoothed(nn.Module):
     "d (B, K) in the unit ball -> log of the mean probabilities at u = reach * d, over draws of noise that stay the same; for `strong.worst_case`."
+    @full_precision()
     def __init__(self,
         pset, model, # PerturbationSet, classifier in evaluation mode
         x,           # images (B, C, H, W) in [0, 1]

@@ -17,6 +17,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from .attack import ascend, frozen, pgd, stuck
+from .device import full_precision
 from .sets import check_images, check_latents, project, sample_ball
 
 # %% ../nbs/api/14_strong.ipynb #3094573d
@@ -70,6 +71,7 @@ LOSSES = {"ce": lambda logits, y: F.cross_entropy(logits, y, reduction="none"), 
 # %% ../nbs/api/14_strong.ipynb #7e1b4849
 class Composed(nn.Module):
     "u (B, K) -> logits of the classifier at decode(x, u sigma(x) + mu(x)); row b belongs to image b, or to image i[b]."
+    @full_precision()
     def __init__(self,
         pset,       # PerturbationSet
         classifier, # nn.Module, in evaluation mode
@@ -116,7 +118,7 @@ def judge(
     for v, j in zip(d.detach().split(batch_size), i.split(batch_size)):
         v = v.clone().requires_grad_(gradient)
         with torch.set_grad_enabled(gradient):
-            logits = net(v, j)
+            logits = net(v, j).to(v.dtype) # in bf16 where the caller's autocast says so
             value = LOSSES[loss](logits, y[j])
         if logits.isnan().any(): raise ValueError("the classifier's outputs are NaN: check its weights and the set's")
         grad = torch.autograd.grad(value.sum(), v)[0] if gradient else torch.zeros_like(v)
@@ -255,6 +257,7 @@ class Worst:
     broken_by: list
 
 
+@full_precision()
 def worst_case(
     net,      # Composed or Shifted
     y,        # labels (B,)
@@ -343,7 +346,7 @@ def train_search(
     with frozen(net):
         for _ in range(steps):
             d.requires_grad_()
-            grad, = torch.autograd.grad(F.cross_entropy(net(d), y, reduction="sum"), d)
+            grad, = torch.autograd.grad(F.cross_entropy(net(d).float(), y, reduction="sum"), d)
             d = ball.ascend(d.detach(), grad, step)
     return d.detach()
 
@@ -410,6 +413,7 @@ def check_accuracies(
     yield "PGD is near the worst case", alone <= left + 10, f"{alone:.1f}% after PGD from 0, {left:.1f}% after all four attacks"
 
 # %% ../nbs/api/14_strong.ipynb #d5bb1aad
+@full_precision()
 def masking_checks(
     pset,  # PerturbationSet
     model, # classifier, in either mode

@@ -17,6 +17,7 @@ import torch
 from scipy.special import wrightomega
 from scipy.stats import chi2
 from .checks import check_number
+from .device import full_precision
 from .pairs import to_float
 from .quality import nearest
 from .sets import sample_ball
@@ -304,6 +305,7 @@ class LinearGaussian:
         return (c**2).sum(1) + rest + (self.d**2).sum() * truncated_variance(len(self.d), r)
 
 # %% ../nbs/api/17_theory.ipynb #70f8fb9e
+@full_precision()
 @torch.no_grad()
 def posterior_moments(
     pset,      # PerturbationSet
@@ -341,6 +343,7 @@ def bound_rows(
                              **{f"log10_{name}": theorem2_log(R, h, m, k, r) / np.log(10) for name, h in H.items()}))
 
 # %% ../nbs/api/17_theory.ipynb #76fc01dc
+@full_precision()
 @torch.no_grad()
 def random_errors(
     pset,      # PerturbationSet

@@ -14,6 +14,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from .affine import EPS_LINF, TRUTHS, apply_rts, draw_true_pairs
 from .checks import check_number
+from .device import full_precision
 from .pairs import generator, to_float
 from .robust import is_correct, perturbed_loss, robust_rows
 from .strong import pixel_attack
@@ -93,6 +94,7 @@ def rts_grid(
     return dict(angle=g[:, 0], scale=g[:, 1], shift=g[:, 2:])
 
 
+@full_precision()
 @torch.no_grad()
 def worst_of_grid(
     model, # classifier in eval mode

@@ -98,9 +98,10 @@ def child(work, *args, said=None):
     os.setsid()
     text = ""
     try: work(*args)
-    except BaseException as error: text = f"{type(error).__name__}: {error}"
+    except BaseException as error:
+        text = f"{type(error).__name__}: {error}"
+        if not said: traceback.print_exc() # here, since after the block there is no exception to print
     if said: Path(said).write_text(text)
-    elif text: traceback.print_exc()
     os._exit(bool(text))
 
 

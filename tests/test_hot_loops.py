@@ -10,6 +10,7 @@ from torch._dynamo.utils import counters
 from pertnb import corruptions, pairs, robust, smoothing, train
 from pertnb.attack import frozen
 from pertnb.cvae import make_cvae
+from pertnb.device import as_written, compiled, compiled_set
 from pertnb.data import load_images
 from pertnb.nets import make_classifier
 from pertnb.sets import PerturbationSet
@@ -40,7 +41,7 @@ def built(what, views, device="cpu"):
 def step(what, views, module, loss, number=0, device="cpu"):
     "A training step as train.fit does it; the loss."
     run = train.Run(module, loss, views.index, train.Schedule(epochs=9, batch_size=8, optimizer="sgd", lr=.01, clip=1.), 0, None, torch.device(device))
-    accelerator = SimpleNamespace(autocast=nullcontext, backward=lambda l: l.backward(), clip_grad_norm_=torch.nn.utils.clip_grad_norm_)
+    accelerator = SimpleNamespace(backward=lambda l: l.backward(), clip_grad_norm_=torch.nn.utils.clip_grad_norm_)
     return train.train_step(run, module, torch.optim.SGD(module.parameters(), momentum=.9, nesterov=True, lr=.01), accelerator, number)["loss"]
 
 
@@ -110,7 +111,7 @@ def test_bf16(what, views):
 
 def test_compiled_set_is_a_copy_on_a_gpu_only():
     pset = PerturbationSet(make_cvae(**CVAE), 3.)
-    assert train.compiled_set(pset, "reduce-overhead") is pset and train.compiled_set(None, "default") is None
-    module = train.compiled(make_classifier(**NET), "reduce-overhead", "cpu")
+    assert compiled_set(pset, "reduce-overhead") is pset and compiled_set(None, "default") is None
+    module = compiled(make_classifier(**NET), "reduce-overhead", "cpu")
     assert module._compiled_call_impl is None
-    with frozen(module), train.as_written(): assert module(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+    with frozen(module), as_written(): assert module(torch.rand(2, 3, 32, 32)).shape == (2, 10)

@@ -31,6 +31,17 @@ def test_smoke(root, tmp_path):
     check(staged(root, tmp_path, "smoke", SMOKE, timeout=600))
 
 
+@pytest.mark.parametrize("bf16", ["0", "1"])
+def test_either_precision(run, tmp_path, bf16):
+    "A classifier is trained and judged, whether training takes bf16 or not; the table says in which precision."
+    words = "--preset", "smoke", "--data", "photos", "--device", "cpu", "--stage", "train standard,judge standard"
+    done = run("python", "-m", "pertnb.stages", *words, PERTNB_BF16=bf16, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    table, = tmp_path.rglob("stages.md")
+    precision = "bf16 in training, float32 in evaluation" if bf16 == "1" else "float32"
+    assert f"precision {precision}." in table.read_text()
+
+
 @pytest.mark.skipif("PERTNB_SLOW" not in os.environ, reason="minutes: PERTNB_SLOW=1 pytest tests/test_stages.py")
 def test_full_width(root, tmp_path):
     "Every stage of `fast` with its networks and losses, few images and steps."

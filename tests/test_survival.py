@@ -66,3 +66,9 @@ def test_nothing_is_unpickled(root):
         for call in re.findall(r"torch\.load\([^)]*\)", text): assert path.name == "released.py" and "weights_only=True" in call, (path.name, call) # official checkpoints: tensors and numbers alone
         assert not re.search(r"torch\.save\(|pickle\.(load|loads|Unpickler)\b|\bjoblib\b|\bdill\b|read_pickle|\beval\(", re.sub(r"\.eval\(", "", text)), path.name
         for call in re.findall(r"np\.load\((?:[^()]|\([^()]*\))*\)", text): assert "allow_pickle=False" in call, (path.name, call)
+
+
+def test_a_failed_child_says_why(root, run):
+    "The reason is printed, not only that there was one."
+    done = run("python", "-c", "from survive import child, ended\nprint(ended(child(int, 'seven')))", cwd=root / "tests")
+    assert done.stdout == "1\n" and "invalid literal for int() with base 10: 'seven'" in done.stderr, done.stderr

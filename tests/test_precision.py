@@ -1,0 +1,115 @@
+"""What is reported has the same bits whether training takes bf16 or not, and inside of a caller's autocast."""
+from contextlib import contextmanager, nullcontext
+
+import pytest
+import torch
+
+from pertnb import quality, robust, segment, sets, strong, theory
+from pertnb.attack import attack_classifier, train_attack
+from pertnb.cvae import make_cvae
+from pertnb.device import fast_bf16
+from pertnb.nets import make_classifier
+from pertnb.pairs import generator
+from pertnb.sets import PerturbationSet, sample_ball
+
+NOTEBOOKS = "10_train", "11_robust", "14_strong", "16_smoothing", "12_benchmarks"
+NET = dict(name="cifar10_residual", latent=6, width=8, bottleneck=4, blocks=1, features=2, maps=1, patch=2, encoder_patch=2)
+
+
+@contextmanager
+def medium():
+    "A caller who lets matrix products take bf16 on a CPU and TF32 on a GPU."
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try: yield
+    finally: torch.set_float32_matmul_precision(before)
+
+
+def autocast(): return torch.autocast("cpu", torch.bfloat16)
+
+
+SURROUNDINGS = dict(forced_off=("0", nullcontext), forced_on=("1", nullcontext), autocast=("1", autocast), medium=("0", medium))
+
+
+class Maps(torch.nn.Module):
+    "A segmentation network that gives each pixel a classifier's answer."
+    def __init__(self, classifier):
+        super().__init__()
+        self.classifier = classifier
+    def forward(self, x): return self.classifier(x)[:, :, None, None].expand(-1, -1, *x.shape[2:])
+
+
+@pytest.fixture(scope="module")
+def parts():
+    "A small set, a small classifier, and pairs of images with labels, all random: so margins are small."
+    torch.manual_seed(0)
+    pset, model = PerturbationSet(make_cvae(**NET), 3.), make_classifier("resnet-8", width=8).eval()
+    return pset, model, *torch.rand(2, 24, 3, 32, 32, generator=generator("precision")), torch.arange(24) % 10
+
+
+def in_bytes(*images): return [(255 * x).byte() for x in images]
+
+
+def mapped(y): return y[:, None, None].expand(-1, 32, 32)
+
+
+REPORTED = {
+    "attack_classifier": lambda p, m, x, t, y: vars(attack_classifier(p, m, x, y, 3., 5)),
+    "strong_attack": lambda p, m, x, t, y: vars(strong.strong_attack(p, m, x, y, 3., 5)),
+    "pixel_attack": lambda p, m, x, t, y: vars(strong.pixel_attack(m, x, y, "l2", .1, 5)),
+    "masking_checks": lambda p, m, x, t, y: strong.masking_checks(p, m, x[:4], y[:4], .1, 20).to_dict("list"),
+    "evaluate_set": lambda p, m, x, t, y: quality.evaluate_set(p, x, t, generator("quality"), 3, 2).to_dict("list"),
+    "nearest": lambda p, m, x, t, y: dict(nearest=quality.nearest(p, x, t, 3)),
+    "is_correct": lambda p, m, x, t, y: dict(correct=robust.is_correct(m, x, y)),
+    "latent_norms": lambda p, m, x, t, y: dict(norms=sets.latent_norms(p, *in_bytes(x, t))),
+    "posterior_moments": lambda p, m, x, t, y: dict(errors=theory.posterior_moments(p, x, t, generator("moments"), 2)[2].tolist()),
+    "random_errors": lambda p, m, x, t, y: dict(errors=theory.random_errors(p, x, t, generator("errors"), 2).tolist()),
+    "attack_maps": lambda p, m, x, t, y: dict(enumerate(segment.attack_maps(p, Maps(m).eval(), x, mapped(y), [1., 2.], 3))),
+}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_same_bits(name, parts, monkeypatch):
+    "Forced on, forced off, inside of autocast and of a loose setting of matrix products."
+    found = {}
+    for where, (forced, context) in SURROUNDINGS.items():
+        monkeypatch.setenv("PERTNB_BF16", forced)
+        with context(): found[where] = REPORTED[name](*parts)
+    first = found.pop("forced_off")
+    for where, other in found.items():
+        for k, v in first.items():
+            same = torch.equal(v, other[k]) and v.dtype == other[k].dtype if torch.is_tensor(v) else v == other[k]
+            assert same, f"{k} differs: {where}"
+
+
+def searched(p, m, x, y, loss):
+    "The best points of AutoPGD."
+    start = sample_ball(len(x), p.latent, 3., generator("start"))
+    return strong.search(strong.Composed(p, m, x), y, strong.Ball(3.), start, 8, loss).best_d
+
+
+TRAINING = {
+    "train_attack": lambda p, m, x, y: train_attack(p, m, x, y, 3., 2, .6),
+    "pixel_train_attack": lambda p, m, x, y: strong.pixel_train_attack(m, x, y, "l2", .5, 2),
+    "search, ce": lambda p, m, x, y: searched(p, m, x, y, "ce"),
+    "search, dlr": lambda p, m, x, y: searched(p, m, x, y, "dlr"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_searches_in_training(name, parts):
+    "Under the autocast of a training step a search doesn't fail, and keeps its points in float32."
+    pset, model, x, _, y = parts
+    alone = TRAINING[name](pset, model, x, y)
+    with autocast(): inside = TRAINING[name](pset, model, x, y)
+    assert inside.dtype == torch.float32 and inside.isfinite().all()
+    assert not inside.equal(alone) # the networks did compute in bf16
+    if name.endswith("train_attack"): assert torch.cosine_similarity(inside.flatten(1), alone.flatten(1)).median() > .9
+
+
+def test_notebooks_in_the_other_precision(run):
+    "nbdev_test runs them as this processor chooses; here they run as it doesn't."
+    other, pattern = "0" if fast_bf16("cpu") else "1", rf"^({'|'.join(NOTEBOOKS)})\.ipynb$"
+    done = run("nbdev_test", "--file_re", pattern, "--n_workers", "2", "--do_print", PERTNB_BF16=other)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and all(f"{name}.ipynb" in said for name in NOTEBOOKS), said
