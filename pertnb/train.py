@@ -9,9 +9,8 @@ __all__ = ['OPTIMIZERS', 'Schedule', 'epoch_order', 'batch_indices', 'save_state
            'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth', 'learn_lighting']
 
 # %% ../nbs/api/10_train.ipynb #400e8b45
-import json, math, os, time
-from contextlib import contextmanager, nullcontext
-from copy import deepcopy
+import json, math, time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -19,7 +18,6 @@ from pathlib import Path
 import pandas as pd
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 from accelerate import Accelerator, PartialState
 from torch import distributed
 from torch.distributed.nn.functional import all_reduce
