@@ -11,8 +11,9 @@ __all__ = ['PLAIN', 'LIBRARIES', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', '
            'bundle_digests', 'read_bundle', 'write_bundle', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more',
            'ordered', 'append', 'read']
 
-# %% ../nbs/api/00e_memo.ipynb #767a54f3
+# %% ../nbs/api/00e_memo.ipynb #ea168a1f
 import ast
+import dis
 import importlib
 import json
 import sys
@@ -31,7 +32,7 @@ from .clock import check_time
 from .paths import atomic_write, digest, locked, runs_dir, sweep
 from .rows import join_rows, parse_rows, rows_text
 
-# %% ../nbs/api/00e_memo.ipynb #a69667ca
+# %% ../nbs/api/00e_memo.ipynb #486350a5
 class Bare(ast.NodeTransformer):
     "A syntax tree without docstrings, annotations and the texts of errors."
     def visit_Expr(self, node): return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
@@ -57,7 +58,7 @@ class Bare(ast.NodeTransformer):
         node.msg = None
         return self.generic_visit(node)
 
-# %% ../nbs/api/00e_memo.ipynb #d996de8a
+# %% ../nbs/api/00e_memo.ipynb #2f9fabf1
 def tree_text(
     node, # a node of a syntax tree, a list of such, or a constant
 ):
@@ -68,7 +69,7 @@ def tree_text(
             if k not in ("ctx", "kind", "type_comment") and v is not None and v != []]
     return f"{type(node).__name__}({','.join(said)})"
 
-# %% ../nbs/api/00e_memo.ipynb #e7f018eb
+# %% ../nbs/api/00e_memo.ipynb #b20a9710
 def is_ours(
     module, # its name
 ):
@@ -82,7 +83,7 @@ def source_of(
     "The text of a module's file."
     return Path(sys.modules[module].__file__).read_text(encoding="utf-8")
 
-# %% ../nbs/api/00e_memo.ipynb #781e096e
+# %% ../nbs/api/00e_memo.ipynb #159977f4
 def names_defined(
     node, # a statement
 ):
@@ -104,7 +105,7 @@ def definitions(
     found.pop("__all__", None) # the list of public names decides nothing
     return dict(found)
 
-# %% ../nbs/api/00e_memo.ipynb #40ec031c
+# %% ../nbs/api/00e_memo.ipynb #896410f8
 @dataclass(frozen=True)
 class Definition:
     "Text of a definition, and the names that it uses: (name, attribute or None), and (module, name) of imports inside."
@@ -129,7 +130,7 @@ def definition_of(
         elif isinstance(node, ast.Import): imports += [(a.name, None) for a in node.names]
     return Definition(tree_text(nodes), tuple(uses), tuple((m, n) for m, n in imports if is_ours(m)))
 
-# %% ../nbs/api/00e_memo.ipynb #b75a214b
+# %% ../nbs/api/00e_memo.ipynb #0d889bc7
 def imported_from(
     node,   # ast.ImportFrom
     module, # in which it stands
@@ -139,7 +140,7 @@ def imported_from(
     base = module.split(".")[:-node.level]
     return ".".join([*base, node.module] if node.module else base)
 
-# %% ../nbs/api/00e_memo.ipynb #51b94f75
+# %% ../nbs/api/00e_memo.ipynb #50ff7760
 PLAIN = bool, int, float, complex, str, bytes, type(None)
 
 
@@ -162,7 +163,7 @@ def functions_in(
     elif is_dataclass(value): value = [getattr(value, f.name) for f in fields(value)]
     return [f for v in value for f in functions_in(v, depth - 1)] if isinstance(value, (list, tuple, set, frozenset)) else []
 
-# %% ../nbs/api/00e_memo.ipynb #7c76635f
+# %% ../nbs/api/00e_memo.ipynb #3360a7a8
 @dataclass(frozen=True)
 class Symbol:
     "A name that a module of this package defines."
@@ -180,7 +181,7 @@ def symbol_of(
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "").split(".")[0]
     return Symbol(module, name) if is_ours(module) and name in definitions(module) else None
 
-# %% ../nbs/api/00e_memo.ipynb #c53c0367
+# %% ../nbs/api/00e_memo.ipynb #c380f24a
 def find_symbols(
     module, # name of the module in which the name stands
     name,   # that is used
@@ -211,7 +212,7 @@ def imports_of(
             if there: found[a.asname or a.name] = there
     return found
 
-# %% ../nbs/api/00e_memo.ipynb #ee7d8807
+# %% ../nbs/api/00e_memo.ipynb #33f63339
 LIBRARIES = tuple({sysconfig.get_path(k) for k in ("stdlib", "purelib", "platlib")})
 
 
@@ -245,11 +246,13 @@ def code_text(
 
 def names_in(
     code, # of a function
+    kinds=("LOAD_GLOBAL", "LOAD_NAME"), # of instructions; () for all: attributes too
 ):
-    "Names of globals and attributes that compiled code uses, its inner functions' included."
-    return {*code.co_names, *(n for c in code.co_consts if isinstance(c, CodeType) for n in names_in(c))}
+    "Names that compiled code uses, its inner functions' included."
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in kinds} if kinds else set(code.co_names)
+    return own | {n for c in code.co_consts if isinstance(c, CodeType) for n in names_in(c, kinds)}
 
-# %% ../nbs/api/00e_memo.ipynb #ff10aeb7
+# %% ../nbs/api/00e_memo.ipynb #d7cafc9a
 class Code:
     "The code that functions and classes can reach."
     def __init__(self): self.texts = {}
@@ -272,7 +275,7 @@ class Code:
         "Digest of all texts, whatever the order in which they were found."
         return digest("\n".join(sorted(self.texts.values())).encode())
 
-# %% ../nbs/api/00e_memo.ipynb #a73a7649
+# %% ../nbs/api/00e_memo.ipynb #ec81d364
 def symbol_text(
     symbol, # Symbol
 ):
@@ -296,7 +299,7 @@ def imported_symbols(
     if f"{module}.{name}" in sys.modules: return imported_symbols(f"{module}.{name}", None)
     return find_symbols(module, name)
 
-# %% ../nbs/api/00e_memo.ipynb #8183dfb7
+# %% ../nbs/api/00e_memo.ipynb #653730a6
 def own_text(
     link, # Symbol, function or class
 ):
@@ -321,11 +324,11 @@ def foreign_text(
     values = {n: thing.__globals__[n] for n in names if n in thing.__globals__}
     links = [f for v in values.values() for f in functions_in(v)]
     modules = [v.__name__ for v in values.values() if isinstance(v, ModuleType) and is_ours(v.__name__)]
-    links += [s for m in modules for n in names for s in find_symbols(m, n)]
+    links += [s for m in modules for n in names_in(thing.__code__, ()) for s in find_symbols(m, n)]
     told = {n: describe(v, Code()) for n, v in values.items() if isinstance(v, (*PLAIN, list, tuple, dict, set, torch.Tensor, np.ndarray))}
     return code_text(thing.__code__) + repr(told), links
 
-# %% ../nbs/api/00e_memo.ipynb #dddf8833
+# %% ../nbs/api/00e_memo.ipynb #752a9476
 def code_key(
     *things, # functions or classes
 ):
@@ -334,7 +337,7 @@ def code_key(
     for thing in things: code.add(thing)
     return code.digest()
 
-# %% ../nbs/api/00e_memo.ipynb #29cd6c46
+# %% ../nbs/api/00e_memo.ipynb #abf409da
 def describe(
     value, # any input of a step
     code,  # a Code, which gets the code of functions and classes
@@ -355,7 +358,7 @@ def class_name(value, code):
     code.add(type(value))
     return type(value).__qualname__
 
-# %% ../nbs/api/00e_memo.ipynb #d03852a7
+# %% ../nbs/api/00e_memo.ipynb #37bc688d
 def describe_module(
     module, # nn.Module
     code,   # as in `describe`
@@ -390,7 +393,7 @@ def is_empty(cell):
     except ValueError: return True
     return False
 
-# %% ../nbs/api/00e_memo.ipynb #38011c60
+# %% ../nbs/api/00e_memo.ipynb #ba7e91d3
 DESCRIBED = (
     (PLAIN, lambda value, code: repr(value)),
     ((torch.Tensor, np.ndarray), lambda value, code: digest(value)),
@@ -406,7 +409,7 @@ DESCRIBED = (
     ((BuiltinFunctionType, ModuleType), lambda value, code: value.__name__),
     (type, lambda value, code: dict(kind=value.__qualname__, code=code_key(value))))
 
-# %% ../nbs/api/00e_memo.ipynb #cf725d33
+# %% ../nbs/api/00e_memo.ipynb #7758a22c
 @dataclass(frozen=True)
 class Kept:
     "Folder of the results of a step, and the description that its name is made of."
@@ -433,7 +436,7 @@ def place(
     key = dict(name=name, inputs=told, code=code.digest())
     return Kept(runs_dir() / f"{name}-{digest(json.dumps(key, sort_keys=True).encode())[:10]}", key)
 
-# %% ../nbs/api/00e_memo.ipynb #8a985d6b
+# %% ../nbs/api/00e_memo.ipynb #147f6206
 class Damaged(ValueError):
     "What is on disk is not what was written."
 
@@ -457,7 +460,7 @@ def bundle_digests(
     "{suffix: digest}; bound to run and bundle, so that files of another one are strange here."
     return {suffix: digest(f"{Path(folder).name}/{name}{suffix}".encode(), data) for suffix, data in files.items()}
 
-# %% ../nbs/api/00e_memo.ipynb #864eb8ec
+# %% ../nbs/api/00e_memo.ipynb #36f1c59d
 def read_bundle(
     folder, name, # of the bundle
 ):
@@ -489,7 +492,7 @@ def write_bundle(
         for suffix, data in files.items() if old is not None else ():
             with atomic_write(Path(folder) / f"{name}{suffix}") as tmp: tmp.write_bytes(data)
 
-# %% ../nbs/api/00e_memo.ipynb #e4aa31d5
+# %% ../nbs/api/00e_memo.ipynb #6029f76e
 def sound_bundle(
     folder, name, # of the bundle
 ):
@@ -500,7 +503,7 @@ def sound_bundle(
         for suffix in (*SUFFIXES, ".seal"): (Path(folder) / f"{name}{suffix}").unlink(missing_ok=True)
         return None
 
-# %% ../nbs/api/00e_memo.ipynb #5eef2298
+# %% ../nbs/api/00e_memo.ipynb #0fc25bed
 def part(
     kept, # Kept
     name, # of the part
@@ -521,7 +524,7 @@ def part(
     tensors = load(files[".safetensors"]) if ".safetensors" in files else None
     return parse_rows(files[".csv"], kept.folder / name), tensors
 
-# %% ../nbs/api/00e_memo.ipynb #a6e710d2
+# %% ../nbs/api/00e_memo.ipynb #1e751f3d
 def rows(
     kept, # Kept
     name, # of the rows
@@ -546,7 +549,7 @@ def rows(
             if lo + chunk < len(left): check_time(f"{kept.folder.name}, {name}, {of} {left[lo + chunk - 1]} done")
     return ordered([parse_rows(data, kept.folder) for data in shards.values()], todo, of, len(done))
 
-# %% ../nbs/api/00e_memo.ipynb #f1392d5b
+# %% ../nbs/api/00e_memo.ipynb #feb2185d
 def kept_shards(
     kept, # Kept
     name, # of the rows
@@ -586,7 +589,7 @@ def ordered(
     rows.attrs = dict(there=there)
     return rows
 
-# %% ../nbs/api/00e_memo.ipynb #841d8fe1
+# %% ../nbs/api/00e_memo.ipynb #96effc7d
 def append(
     folder, # Path
     name,   # of the list
