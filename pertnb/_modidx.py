@@ -13,6 +13,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                'pertnb.affine.draw_true_pairs': ('api/affine.html#draw_true_pairs', 'pertnb/affine.py'),
                                'pertnb.affine.frame': ('api/affine.html#frame', 'pertnb/affine.py'),
                                'pertnb.affine.inverse_maps': ('api/affine.html#inverse_maps', 'pertnb/affine.py'),
+                               'pertnb.affine.nearest_on_grid': ('api/affine.html#nearest_on_grid', 'pertnb/affine.py'),
                                'pertnb.affine.nearest_rts': ('api/affine.html#nearest_rts', 'pertnb/affine.py'),
                                'pertnb.affine.sampling_grid': ('api/affine.html#sampling_grid', 'pertnb/affine.py'),
                                'pertnb.affine.true_pairs': ('api/affine.html#true_pairs', 'pertnb/affine.py')},
