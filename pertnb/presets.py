@@ -159,7 +159,7 @@ class LinfSettings(MnistSettings):
     beta: tuple = (0., 0.001, 0.01)          # weight of the KL divergence ...
     beta_at: tuple = (0., 0.25, 1.)          # ... at epochs 0, 5, 20
 
-# %% ../nbs/api/01_presets.ipynb #0c1eb2a6
+# %% ../nbs/api/01_presets.ipynb #bee40a08
 MNIST_RTS_PAPER = dict(MNIST_PAPER, epochs=100., batch_size=128, lr=8e-4, pgd_steps=50, robust_batch_size=128,
                        robust_lr=1e-3)
 
@@ -257,7 +257,7 @@ class CvaeSettings:
     lr: float = 1.5e-3      # peak, reached after 0.4 of the epochs
     beta: float = 0.1       # final weight of the KL divergence, reached at the same time
     clip: float = 10.       # largest gradient norm; 0: unbounded
-    compile: str = ""       # of training on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
+    compile: str = ""       # on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
     pgd_steps: int = 50     # of the PGD approximation error
     n_samples: int = 5      # for the expected approximation error
     n_show: int = 8         # images in figures
@@ -324,7 +324,7 @@ class RobustSettings(Classifying):
     train_steps: int = 3     # of PGD in training
     train_step_size: float = 0.125 # ... of this share of the radius each; in the paper 7 steps of 0.2
     random_start: bool = False # ... from a random point of the ball at a random share of its length, not from u = 0
-    compile: str = ""        # of training on a GPU: see train.COMPILE; "": none
+    compile: str = ""        # on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
     pgd_steps: int = 50      # of PGD in evaluation, each of eps / 20
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
     n_show: int = 8          # images in figures
@@ -359,7 +359,7 @@ CERTIFIED_PRESETS = dict(
                n_attacked=1000, classifier="wrn-28-10", patch=1, epochs=100., lr=0.2, n=10_000, n_most=20_000,
                views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
 
-# %% ../nbs/api/01_presets.ipynb #3a91ec67
+# %% ../nbs/api/01_presets.ipynb #ecd31ebe
 @experiment("cifar10c_certified", **CERTIFIED_PRESETS)
 class CertifiedSettings(Classifying):
     "Settings of 06_cifar10c_certified."
@@ -384,7 +384,7 @@ class CertifiedSettings(Classifying):
     lr: float = 0.1          # peak, reached after 0.4 of the epochs
     lr_warm: float = 0.05    # ... with a warm start
     weight_decay: float = 5e-4
-    compile: str = ""        # of training on a GPU: see train.COMPILE; "": none
+    compile: str = ""        # on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
     alpha: float = 0.001     # allowed probability of a wrong prediction or certificate
     n_predict: int = 100     # draws of a prediction
     n0: int = 100            # draws that choose the class to be certified
@@ -591,7 +591,7 @@ RELEASED_PRESETS = dict(
                epochs_standard=100., epochs=100., warm_start=False, train_steps=7, train_step_size=.2, cvae_epochs=16.,
                mnist_train=60_000, mnist_test=2000, mnist_epochs=20., attack_steps=50, n_smoothed=500, n=10_000))
 
-# %% ../nbs/api/01_presets.ipynb #25d9e29a
+# %% ../nbs/api/01_presets.ipynb #2a2f98df
 @experiment("released_code", **RELEASED_PRESETS)
 class ReleasedSettings(Classifying):
     "Settings of 11_released_code."
@@ -617,7 +617,7 @@ class ReleasedSettings(Classifying):
     lr: float = 0.1          # its peak
     lr_warm: float = 0.05    # ... with a warm start
     lr_adam: float = 0.2     # Adam's, as in the paper
-    compile: str = ""        # of training on a GPU: see train.COMPILE; "": none
+    compile: str = ""        # on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
     weight_decay: float = 5e-4
     train_steps: int = 3     # of PGD in training
     train_step_size: float = 0.25 # ... of this share of the radius each
@@ -660,7 +660,7 @@ OWN_PRESETS = dict(
     paper=dict(n_train=50_000, n_test=2000, n_pairs=8000, positions=1024, pairs_seen=50_000_000, blocks=4,
                n_attacked=2000, strong_steps=50, classifier="wrn-28-10", epochs_standard=100., epochs_robust=100.))
 
-# %% ../nbs/api/01_presets.ipynb #970562b1
+# %% ../nbs/api/01_presets.ipynb #31dcacc1
 @experiment("your_own_pairs", **OWN_PRESETS)
 class OwnSettings:
     "Settings of 13_your_own_pairs."
