@@ -80,7 +80,7 @@ def choose_preset(
     if preset not in known: raise ValueError(f"unknown preset {preset!r}: {name} has {', '.join(known)}")
     return preset
 
-# %% ../nbs/api/01_presets.ipynb #8ea73f25
+
 def resolve(
     name,       # of an experiment
     parameters, # a notebook's globals(), or a dict of parameters; None means: from the preset
@@ -280,7 +280,7 @@ class Classifying:
         return dict(epochs=self.epochs_standard if first else self.epochs, batch_size=self.batch_size,
                     optimizer=self.optimizer, lr=lr, weight_decay=self.weight_decay, compile=self.compile)
 
-# %% ../nbs/api/01_presets.ipynb #5a112caa
+
 SET_METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial" # those that the set is about
 FROM_NOTHING = dict(methods=(*SET_METHODS, "augmix", "l2", "linf"), pretrained=True, strong_steps=50, warm_start=False,
                     retrain=True, n_train=50_000, classifier="wrn-28-10", patch=1, train_steps=7, train_step_size=0.2)

@@ -36,7 +36,7 @@ def find_llvm():
     found = [path for pattern in LLVM_PATTERNS for path in glob(pattern)]
     return found[0] if found else None
 
-# %% ../nbs/api/20_scenes.ipynb #3796aeeb
+
 @cache
 def load_renderer():
     "The modules mitsuba and drjit, ready to use; ImportError in one line where Mitsuba or LLVM 19 is missing."
@@ -120,7 +120,7 @@ def draw_noise(
     s = np.fft.irfft2(np.fft.rfft2(rng.standard_normal((n, n))) * f**-slope, s=(n, n))
     return (s - s.min()) / np.ptp(s)
 
-# %% ../nbs/api/20_scenes.ipynb #062f895b
+
 def draw_pattern(
     name, # cloud, speckle, grain, stripes, lines, tiles or bricks
     rng,  # NumPy generator
@@ -165,7 +165,7 @@ class Thing:
     look: object = None     # (texture, surface, roughness); default: drawn from LOOKS
     role: str = "object"    # "room", "table", "wall piece", "gray ball", "chrome ball" or "object"
 
-# %% ../nbs/api/20_scenes.ipynb #b387d97d
+
 ROUND = { # profiles (radius, height) of height 1
     "cylinder": ((0, 0), (1, 0), (1, 1), (0, 1)),
     "cone": ((0, 0), (1, 0), (.05, 1)),
@@ -174,8 +174,6 @@ ROUND = { # profiles (radius, height) of height 1
     "bottle": ((0, 0), (1, 0), (1, .6), (.4, .75), (.35, 1), (0, 1)),
     "vase": ((0, 0), (.6, 0), (1, .35), (.75, .7), (.4, .85), (.6, 1), (.5, 1), (0, .9)),
     "ball": tuple((np.sin(a), (1 - np.cos(a)) / 2) for a in np.linspace(0, np.pi, 13))}
-
-# %% ../nbs/api/20_scenes.ipynb #c47b98ea
 WALLS = "Painted", "Painted", "Wallpaper", "Brick", "Tile", "Concrete", "Wood"
 FLOORS = "Wood", "Tile", "Carpet/rug", "Linoleum", "Concrete", "Laminate"
 TOPS = "Wood", "Laminate", "Granite/marble", "Painted", "Metal", "Fabric/cloth", "Plastic - opaque", "Stone", "Leather"
@@ -208,7 +206,7 @@ def build_room(
         (floor, (0, 0, -t), (w, d, t))]
     return [Thing(material, place, box, role="room") for material, place, box in slabs]
 
-# %% ../nbs/api/20_scenes.ipynb #a9099b22
+
 def place_balls(
     at,     # middle of the table's top
     right,  # unit vector
@@ -582,7 +580,7 @@ def render_scene(
     materials = np.array([MATERIALS.index(t.material) for t in p.things] + [0], np.uint8)
     return images, materials[seen]
 
-# %% ../nbs/api/20_scenes.ipynb #b44c32d2
+
 SEEDS = {"train": 0, "val": 1_000_000, "test": 2_000_000} # of a part's first scene
 
 
@@ -598,8 +596,7 @@ def render_scenes(
     for k in range(n):
         folder = Path(root)/f"rendered_{part}_{k:03d}"
         if (folder/f"materials_mip{mip}.png").exists(): continue # the map is written last
-        images, materials = render_scene(SEEDS[part] + k, mip, spp)
-        write_scene(folder, mip, images, materials)
+        write_scene(folder, mip, *render_scene(SEEDS[part] + k, mip, spp))
 
 # %% ../nbs/api/20_scenes.ipynb #d11d1788
 def pack_scenes(
