@@ -45,7 +45,7 @@ def quality_rows(
     x_tilde, # float (B, C, H, W) in [0, 1]
     draws,   # from draw_quality, for these examples
     steps,   # of PGD
-    error="mse", # one of cvae.ERRORS
+    error="mse", # one of cvae.PIXEL_ERRORS
 ):
     "dict of the six metrics and the latent norm, (B,) each; paper app. B 'Evaluation metrics'."
     with torch.no_grad():
@@ -73,7 +73,7 @@ def evaluate_set(
     steps=50,      # of PGD
     n_samples=5,   # for the expected approximation error
     batch_size=250,
-    error="mse",   # one of cvae.ERRORS
+    error="mse",   # one of cvae.PIXEL_ERRORS
 ):
     "One row an example: enc_ae, pgd_ae, eae, oae, recon, kl, norm; ValueError if shapes differ or a number is not finite."
     if x.shape != x_tilde.shape or not len(x): raise ValueError(f"x is {tuple(x.shape)} and x_tilde {tuple(x_tilde.shape)}: pairs must have one shape, and be some")

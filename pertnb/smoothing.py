@@ -23,7 +23,7 @@ from . import memo
 from .attack import frozen
 from .checks import check_labels, check_number, described
 from .device import compiled_set, full_precision
-from .nets import fused
+from .nets import fuse
 from .pairs import generator, to_float
 from .robust import draw_images, fit_classifier
 from .sets import check_latents
@@ -101,7 +101,7 @@ class Noisy:
         ids = range(len(x)) if ids is None else [int(i) for i in ids]
         if len(ids) != len(x): raise ValueError(f"ids must be {len(x)}, one an image, got {len(ids)}")
         if centre is not None: check_latents(centre, len(x), pset.latent)
-        self.pset, self.model = fused(pset), fused(model)
+        self.pset, self.model = fuse(pset), fuse(model)
         self.x, self.sigma, self.centre, self.batch_size = x, sigma, centre, batch_size
         self.mu, self.scale = (torch.cat(p) for p in zip(*map(pset.prior, x.split(batch_size))))
         self.generators = [generator("smoothing", seed, i, device=x.device) for i in ids]

@@ -208,8 +208,8 @@ def sequential_rows(
 
 # %% ../nbs/api/29a_stages.ipynb #967b0cf5
 STAGES = {"corruptions": make_corruptions, "cvae": learn_cvae, "quality": judge_cvae,
-          **{f"train {m}": partial(train_method, method=m) for m in presets.METHODS},
-          **{f"judge {m}": partial(judge_method, method=m) for m in presets.METHODS},
+          **{f"train {m}": partial(train_method, method=m) for m in presets.SET_METHODS},
+          **{f"judge {m}": partial(judge_method, method=m) for m in presets.SET_METHODS},
           "judge at the paper's radii": partial(judge_method, method="cvae_adversarial", paper=True),
           **{f"noise {q}": partial(learn_noise, noise=q) for q in NOISES}, **{f"certify {q}": partial(certify_noise, noise=q) for q in NOISES}}
 
