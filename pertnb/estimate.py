@@ -60,7 +60,7 @@ def measure(
     work,   # () -> anything
     device, # torch.device on which it works
 ):
-    "Cost of a call: seconds of the quickest of up to three while they are short; bytes and operations of one before them."
+    "Cost of a call: seconds of the quickest of up to three if they are short; bytes and operations of one before."
     took = []
     with Counter() as counter: held = count_saved_bytes(work)
     while len(took) < 3 and sum(took) < 1:
@@ -81,7 +81,7 @@ def follow_line(
     costs, # measured there
     where, # position asked for
 ):
-    "The cost on the line through the points, at least the least one measured; in proportion if there is only one point."
+    "The cost on the line through two points, at least the lesser of them; in proportion if there is only one."
     def follow(values):
         if len(at) == 1: return values[0] * where / at[0]
         slope = max(0, (values[1] - values[0]) / (at[1] - at[0]))

@@ -51,7 +51,8 @@ class Work:
 NO_WORK = Work(0., 0., 0.)
 
 # %% ../nbs/api/29_roofline.ipynb #5215a9b2
-KERNELS = {"convolution", "convolution_backward", "mm", "addmm", "bmm", "native_batch_norm", "native_batch_norm_backward"}
+KERNELS = {"convolution", "convolution_backward", "mm", "addmm", "bmm",
+           "native_batch_norm", "native_batch_norm_backward"}
 # where the argument `training` is: without it a normalisation works on each value separately
 TRAINING_ARGUMENT = dict(native_batch_norm=5, native_batch_norm_backward=7)
 
@@ -160,7 +161,9 @@ def training_work(
     attack = (s.train_steps if method == "cvae_adversarial" else 0) * kinds["attack"]
     each = kinds["classifier"]
     if method == "cvae_augmentation": each = kinds["normal"] + kinds["classifier"]
-    if method == "cvae_adversarial": each = kinds["normal"] + attack + (2 if s.mix == "max" else 1) * kinds["classifier"]
+    if method == "cvae_adversarial":
+        passes = 2 if s.mix == "max" else 1 # clean images as well
+        each = kinds["normal"] + attack + passes * kinds["classifier"]
     checks = validation_size(s.n_train) * epochs if s.early_stopping else 0
     return n * epochs * each + checks * (kinds["normal"] + 2 * kinds["prediction"] + attack)
 
