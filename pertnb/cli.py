@@ -304,7 +304,7 @@ def site_command(args):
     "Build the documentation."
     try: from pertnb import site
     except ImportError as error: raise RuntimeError(f"pertnb site needs what the docs extra installs ({error.name or error} is absent): pip install -e '.[docs]'") from None
-    site.build(args.out)
+    site.build_site(args.out)
     return dict(site=str(args.out)), f"built {args.out}: open {Path(args.out) / 'index.html'}"
 
 # %% ../nbs/api/27_cli.ipynb #6a3bcae7

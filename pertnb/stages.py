@@ -241,10 +241,10 @@ def stage_cost(
     build = lambda: make_classifier(**s.certified.net(), n_classes=10)
     if kind == "noise":
         return estimate.train_cost(build, lambda views: smoothing.smoothing_loss(views, pset, 1.), Schedule(**s.certified.training("cvae_smoothing")), s.certified.n_train * 49 // 50, s.device)
-    model, x = build().to(device=s.device, memory_format=torch.channels_last).eval(), estimate.stand_in(2, s.device, ()).images / 255
+    model, x = build().to(device=s.device, memory_format=torch.channels_last).eval(), estimate.random_views(2, s.device, ()).images / 255
     draw = lambda n: smoothing.predict(pset, model, x, 1., n, batch_size=s.certified.sample_batch)
     few = (5, 15) if s.device.type == "cpu" else (2000, 6000)
-    return s.certified.n_certified / len(x) * estimate.few_and_many(draw, few, 2 * s.certified.n, s.device)
+    return s.certified.n_certified / len(x) * estimate.measure_search(draw, few, 2 * s.certified.n, s.device)
 
 
 def announce(
@@ -272,7 +272,7 @@ def run_stage(
     try: (samples, own), done = STAGES[stage](s), True
     except Unfinished as error: print(f"  {error}")
     seconds = time.perf_counter() - start
-    memory = torch.cuda.max_memory_allocated(s.device) if s.device.type == "cuda" else estimate.resident()
+    memory = torch.cuda.max_memory_allocated(s.device) if s.device.type == "cuda" else estimate.peak_memory()
     row = dict(stage=stage, seconds=seconds, training=math.nan if own is None else own, samples=samples, done=done, memory=memory / 1e9, device=device_name(s.device), commit=commit())
     memo.append(s.folder, "ledger", pd.DataFrame([row]))
     print(f"  {'done' if done else 'continue'}, {seconds:.1f} s", flush=True)

@@ -98,7 +98,7 @@ def test_refuses_to_replace_other_files(tmp_path, run):
 
 def test_without_the_extra(tmp_path, run):
     code = ("import sys; sys.modules.update(dict.fromkeys(('sphinx', 'furo'))); from importlib import util; find = util.find_spec; "
-            "util.find_spec = lambda name: None if name in ('sphinx', 'furo') else find(name); from pertnb.site import main; main([])")
+            "util.find_spec = lambda name: None if name in ('sphinx', 'furo') else find(name); from pertnb.site import build_from_arguments; build_from_arguments([])")
     done = run("python", "-c", code, cwd=tmp_path)
     assert done.returncode == 1 and done.stderr == "the site needs sphinx, furo: pip install -e '.[docs]'\n"
 
