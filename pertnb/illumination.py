@@ -21,8 +21,9 @@ import torch
 from PIL import Image
 from .arrays import find_fault, open_array, read_info, stamp_files
 from .checks import check_number, described
-from .pairs import crop_flip, draw_crop_flip, generator, to_float
+from .pairs import crop_flip, draw_crop_flip, to_float
 from .paths import atomic_write, data_root, digest, locked, package_root, shown
+from .random import generator
 
 # %% ../nbs/api/19_illumination.ipynb #60bd74d1
 MATERIALS = tuple("""unassigned|I can't tell|More than one material|Cardboard|Ceramic|Concrete|Cork/corkboard|Dirt|Fabric/cloth|Foliage|Food|Fur|Glass
@@ -209,16 +210,25 @@ class Scenes:
     def __post_init__(self):
         n, size = len(self.names), mip_size(self.mip)
         for name, t, shape in (("images", self.images, (n, N_LIGHTS, 3, *size)), ("materials", self.materials, (n, *size))):
-            if t.dtype != torch.uint8 or tuple(t.shape) != shape: raise ValueError(f"{name} must be uint8 {shape}, got {described(t)}")
+            if t.dtype != torch.uint8 or tuple(t.shape) != shape:
+                raise ValueError(f"{name} must be uint8 {shape}, got {described(t)}")
+
+    @property
+    def name(self): return f"mip{self.mip}"
 
     def __len__(self): return len(self.index)
+    def draw(self, i, gen): return draw_light_pairs(self, i, gen)[:2]
+    def held_out(self, gen): return all_light_pairs(self, gen)[:2]
     def on(self, index): return replace(self, index=index)
 
     def to(self, device):
         "The same scenes on a device; only those in use are copied."
         if torch.device(device).type == "cpu": return self
         images, materials = (t[self.index.cpu()].to(device) for t in (self.images, self.materials))
-        return replace(self, images=images, materials=materials, names=tuple(self.names[i] for i in self.index.tolist()), index=torch.arange(len(self), device=device))
+        names = tuple(self.names[i] for i in self.index.tolist())
+        key = digest(self.digest.encode(), self.index) # the new index does not say which scenes these are
+        index = torch.arange(len(self), device=device)
+        return replace(self, images=images, materials=materials, names=names, index=index, digest=key)
 
     def gather(self, i, light):
         "Scenes i (B,) under lights (B,): uint8 (B, 3, H, W)."

@@ -24,7 +24,7 @@ from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, on_cp
 from .paths import data_root
 from .sets import sample_ball
 from .strong import pixel_train_attack, strong_attack
-from .train import Schedule, fit, share, started
+from .train import Schedule, build_from, fit, share
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -151,7 +151,7 @@ def fit_classifier(
     **kw,     # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a loss: returns it in eval mode, and its log."
-    return fit(f"classifier-{method}", started(lambda: make_classifier(**net), start), loss, views.index, schedule, seed, **kw)
+    return fit(f"classifier-{method}", build_from(lambda: make_classifier(**net), start), loss, views.index, schedule, seed, **kw)
 
 # %% ../nbs/api/11_robust.ipynb #26f64592
 def train_classifier(

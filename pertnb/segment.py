@@ -19,7 +19,7 @@ from .illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pa
 from .pairs import crop_flip, draw_crop_flip, to_float
 from .sets import sample_ball
 from .smoothing import certified_pixels, certify
-from .train import fit, share, started
+from .train import build_from, fit, share
 from .unet import UNetClassifier
 
 # %% ../nbs/api/22_segment.ipynb #24521ee7
@@ -108,7 +108,7 @@ def train_segmenter(
     options = options if options and method in ("cvae_adversarial", "cvae_smoothing") else {}
     weights, build = None if start is None else start.state_dict(), lambda: UNetClassifier(**net, n_classes=len(CLASS_NAMES))
     loss = segmentation_loss(method, scenes, pset, **options)
-    return fit(f"segment-{method}", started(build, weights), loss, scenes.index, schedule, seed, **kw)
+    return fit(f"segment-{method}", build_from(build, weights), loss, scenes.index, schedule, seed, **kw)
 
 # %% ../nbs/api/22_segment.ipynb #bac29752
 def count_rows(

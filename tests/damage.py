@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image
 
-from pertnb import arrays, data, illumination, pairs
+from pertnb import arrays, corrupted, data, illumination, pairs
 
 NAMES, HEAD = ("contrast", "brightness"), 128 # corruptions; bytes of a .npy file before the values
 N, MIP = 20, 7
@@ -25,7 +25,7 @@ def draw_scene(seed):
 
 def load_views(folder):
     "Corrupted images in blocks of eight, so that the last is not full."
-    with patch.object(pairs, "BLOCK", 8):
+    with patch.object(corrupted, "BLOCK", 8):
         views = pairs.load_views("cifar10", "test", NAMES, root=folder)
     return views.corrupted, views.digest
 

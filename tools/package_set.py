@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from pertnb import cvae, pairs, presets, quality, sets, train
+from pertnb import cvae, learn, pairs, presets, quality, sets
 from pertnb.paths import atomic_write, package_root, provenance, read_tensors
 
 NAME = "cifar10c_small"
@@ -18,11 +18,11 @@ NAME = "cifar10c_small"
 def from_run(folder, settings, validation):
     "A PerturbationSet from the weights in a run's folder, and the run's log."
     final = folder/"model.safetensors"
-    weights, _ = read_tensors(final if final.exists() else folder/"state.safetensors", advice="train it again")
+    weights, header = read_tensors(final if final.exists() else folder/"state.safetensors", advice="train it again")
     model = cvae.make_cvae(**settings.net())
     model.load_state_dict({k.removeprefix("model."): v for k, v in weights.items() if not k.startswith("optim.")})
     x, x_tilde, *_ = pairs.evaluation_pairs(validation)
-    return sets.PerturbationSet(model, **sets.select_radius(model.eval(), x, x_tilde)), train.read_log(folder)
+    return sets.PerturbationSet(model, **sets.select_radius(model.eval(), x, x_tilde)), json.loads(header["log"])
 
 
 def main():
@@ -38,7 +38,7 @@ def main():
     fit, validation = views.on(index), views.on(held_out)
     if args.run: pset, log = from_run(args.run, settings, validation)
     else:
-        pset, log = train.learn_set(settings, fit, validation)
+        pset, log = learn.learn_set(settings, fit, validation)
         log = log.to_dict("records")
     path = package_root()/"weights"/f"{NAME}.safetensors"
     seconds = sum(r["seconds"] for r in log)
