@@ -22,7 +22,7 @@ def bound_loss(
     beta_epochs, # ... at these epochs
     error="mse", # "mse": Gaussian likelihood; "bce": Bernoulli
 ):
-    "A loss for `fit`: the mean negative ELBO over a batch of pairs; logs the error per pixel (by its name), kl and beta."
+    "A loss for `fit`: the mean negative ELBO of a batch of pairs; logs error per pixel, kl and beta."
     check_source(source)
     piecewise(0, beta, beta_epochs) # a malformed schedule is an error now, not in the run
     def loss(module, i, gen, t):
@@ -49,7 +49,7 @@ def learn(
     start=None, # a trained CVAE of the same architecture, to be fine-tuned
     **kw,       # device, progress, ... of `fit`
 ):
-    "Train a CVAE and make it a PerturbationSet whose eps is the largest latent norm over validation pairs; also the log."
+    "Train a CVAE and make it a PerturbationSet, eps the largest latent norm over validation pairs; also the log."
     check_source(validation)
     loss = bound_loss(source, beta, [t * schedule.epochs for t in beta_at], error)
     build = build_from(lambda: make_cvae(**net), None if start is None else start.state_dict())

@@ -27,7 +27,7 @@ class PairSource(Protocol):
     def held_out(self,
         gen, # torch.Generator, on the CPU
     ):
-        "Pairs that choose the radius, several per image in use or one: x, x_tilde (n, C, H, W), uint8 or float in [0, 1]."
+        "Pairs that choose the radius, one or more per image in use: x, x_tilde (n, C, H, W), uint8 or float."
 
     def on(self,
         index, # images (n,)
@@ -48,4 +48,4 @@ def check_source(
     missing = [member for member in wanted if not hasattr(source, member)]
     if missing:
         raise TypeError(f"expected a PairSource, got {type(source).__name__} without {', '.join(missing)}: "
-                        "hand in pairs.PairsOf(views, pairing), affine.TruePairs, illumination.Scenes, or a class like them")
+                        "hand in pairs.PairsOf(views, pairing), affine.TruePairs or illumination.Scenes")

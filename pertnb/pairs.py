@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from . import corruptions
 from .checks import check_labels, check_number, described
-from .corrupted import check_corruptions, corrupted_file, extend, is_whole, let_go, official_cifar10c, open_corrupted
+from .corrupted import check_corruptions, corrupted_file, extend, is_whole
+from .corrupted import let_go, official_cifar10c, open_corrupted
 from .data import load_images, published_order
 from .paths import digest, locked
 from .random import generator, on_cpu
@@ -36,7 +37,7 @@ def split_images(
 def words(
     x, # uint8 (B, C, H, W), contiguous
 ):
-    "The same bytes (B, n), eight to a number where they can be grouped so: choosing between images is then eight times as fast."
+    "The same bytes (B, n), eight to a number where they divide so: eight at a time are chosen then."
     x = x.flatten(1)
     return x if x.shape[1] % 8 else x.view(torch.int64)
 
@@ -65,7 +66,7 @@ class Views:
         return replace(self, images=images, corrupted=corrupted, labels=labels, index=index, digest=key)
 
     def gather(self, i, view=None):
-        "Views `view` (B,) of images `i` (B,), or the originals, uint8 (B, 3, H, W). It reads no value of a tensor: no wait for a GPU."
+        "Views `view` (B,) of images `i` (B,), or the originals: uint8 (B, 3, H, W). Never waits for a GPU."
         originals = self.images.index_select(0, i) # copies whole images, where x[i] goes value by value
         if view is None: return originals
         y = self.corrupted.flatten(0, 1).index_select(0, (view - 1).clamp_min(0) * len(self.images) + i)
@@ -160,7 +161,7 @@ def orders(
     C, H, W, pad, # of images before they are padded
     device,
 ):
-    "Where a crop at offset (0, 0) finds its values in the padded image, as it is and mirrored: (2, H * W * C), channels last."
+    "Where a crop at (0, 0) finds its values in the padded image, plain and mirrored: (2, H * W * C)."
     place = torch.arange(C * (H + 2 * pad) * (W + 2 * pad), device=device).view(C, H + 2 * pad, W + 2 * pad)[:, :H, :W]
     return torch.stack([place, place.flip(2)]).permute(0, 2, 3, 1).reshape(2, -1)
 
@@ -211,7 +212,7 @@ def evaluation_pairs(
     gen=None,            # for the random pairings
     n=None,              # the first n images in use (default: all)
 ):
-    "Every corruption of every image: x, x_tilde uint8 (n * M, 3, H, W), image index, and corruption index of x_tilde (n * M,)."
+    "Every corruption of every image: x, x_tilde uint8 (n * M, 3, H, W), and their image and corruption (n * M,)."
     check_pairing(pairing, len(views.names))
     if pairing != "centered" and gen is None:
         raise ValueError(f"pairing {pairing!r} is random: gen must be a torch.Generator, got None")

@@ -32,7 +32,8 @@ def save_state(
     tensors = {f"model.{k}": v for k, v in module.state_dict().items()}
     if bad := [k for k, v in tensors.items() if not v.isfinite().all()]:
         weight = bad[0].removeprefix("model.")
-        raise FloatingPointError(f"{path.parent.name}: {weight} is not finite after step {step - 1}; {describe_checkpoint(path)}")
+        raise FloatingPointError(f"{path.parent.name}: {weight} is not finite after step {step - 1}; "
+                                 f"{describe_checkpoint(path)}")
     for i, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optim.{i}.{k}": v for k, v in state.items() if torch.is_tensor(v)}
     tensors |= {f"row.{k}": torch.as_tensor(v) for k, v in (row or {}).items()}

@@ -191,7 +191,8 @@ def judge_weights(
     value = float(accelerator.reduce(value, "mean"))
     if not math.isfinite(value):
         checkpoint = describe_checkpoint(run.folder/"state.safetensors")
-        raise FloatingPointError(f"{run.folder.name}: the validation loss is {value} in row {len(rows) + 1}; {checkpoint}")
+        raise FloatingPointError(f"{run.folder.name}: the validation loss is {value} in row {len(rows) + 1}; "
+                                 f"{checkpoint}")
     if accelerator.is_main_process and all(value < r["validation"] for r in rows):
         write_tensors(run.folder/"best.safetensors", run.module.state_dict(), {"run": run.folder.name})
     return dict(validation=value)
@@ -320,7 +321,7 @@ def build_from(
         return module
     return made
 
-
+# %% ../nbs/api/10_train.ipynb #176c8f71
 def fit(
     name,     # of the run
     build,    # () -> nn.Module; its initial weights come from the seed
@@ -328,7 +329,7 @@ def fit(
     index,    # images in use (n,)
     schedule, # a Schedule
     seed=0,
-    validate=None,        # module (in evaluation mode) -> loss on images set aside: the best row's weights are kept, not the last's
+    validate=None,        # module (in evaluation mode) -> loss on images set aside; its best row's weights are kept
     device=None,          # default: best_device()
     progress=True,        # a progress bar with samples/s
     log_every=None,       # steps between rows (default: an epoch, at most 200)

@@ -255,7 +255,7 @@ CASES = {
     **{f"array {name}": (lambda d, name=name: data.open_array(d / f"{name}.npy"), V, f"{name}.npy is damaged: delete it, and it will be made again")
        for name in ("array_cut", "array_changed", "array_badjson", "pickle")},
     "array of objects to save": (lambda d: data.save_array(d / "objects.npy", np.array([{}, None])), V, "can't be saved: objects"),
-    "PNG is text": (lambda d: data.load_images("cifar10", "train", d / "text"), V, "a.png is no image that can be read"),
+    "PNG is text": (lambda d: data.load_images("cifar10", "train", d / "text"), V, "a.png can't be read as an image"),
     "PNG of another size": (lambda d: data.load_images("cifar10", "train", d / "small"), V, "has shape (3, 28, 28), expected (3, 32, 32)"),
     "class folder missing": (lambda d: data.load_images("cifar10", "train", d / "lacking"), F, "lacks the class folders dog"),
     "class folders empty": (lambda d: data.load_images("cifar10", "train", d / "empty"), F, "holds no PNG files"),
