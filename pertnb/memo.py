@@ -420,7 +420,7 @@ class Kept:
         "Make the folder, with its description."
         text = json.dumps(self.key, indent=1, sort_keys=True) + "\n"
         path = self.folder / "key.json"
-        if path.exists() and path.read_text() == text: return
+        if path.exists() and path.read_bytes() == text.encode(): return
         with atomic_write(path) as tmp: tmp.write_text(text)
 
 
@@ -606,5 +606,7 @@ def read(
     name,   # of the list
 ):
     "The rows of a list, or None where there are none."
-    files = sound_bundle(folder, name)
+    try: files = read_bundle(folder, name)
+    except Damaged:
+        with locked(folder / f"{name}.lock"): files = sound_bundle(folder, name) # alone: another process may be mending it
     return parse_rows(files[".csv"], folder / name) if files else None

@@ -1,9 +1,15 @@
-"""Damage to the files of a set and of a classifier: CASES[kind of file, damage](folder) says how it was noticed."""
+"""Damage to files that only their owner can make again: perturbation sets and classifiers."""
+import io
 import json
-from functools import partial
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from functools import lru_cache, partial
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import torch
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 from pertnb import cli, own
@@ -12,14 +18,17 @@ from pertnb.nets import make_classifier
 from pertnb.paths import read_tensors, write_tensors
 from pertnb.sets import PerturbationSet
 
+from .ways import ANY, CUT, change, flip, half, put_text, remove
+
 TINY = dict(latent=4, width=8, bottleneck=4, blocks=1, features=1, maps=1, patch=2, encoder_patch=4)
-NET = dict(name="resnet-8", n_classes=2, width=8)
+CLASSES = ["cat", "dog", "frog"]
+NET = dict(name="resnet-8", n_classes=3, width=8)
 SOURCE = dict(pairs="", data="photos", function="camera", copies=2, seed=0, n_train=100, n_test=10)
 
 
 def make_set(path, **sizes):
     torch.manual_seed(0)
-    info = dict(source=SOURCE, classes=["cat", "dog"])
+    info = dict(source=SOURCE, classes=CLASSES)
     PerturbationSet(make_cvae("cifar10_residual", **TINY | sizes), 2.5, (1, 1.5, 2), info).save(path)
 
 
@@ -38,41 +47,43 @@ def use_set(path):
 def make_own_classifier(path, **sizes):
     torch.manual_seed(0)
     net = NET | sizes
-    own.save_classifier(make_classifier(**net), net, path, method="standard", classes=["cat", "dog"])
+    own.save_classifier(make_classifier(**net), net, path, method="standard", classes=CLASSES)
 
 
-KINDS = {"set": (make_set, use_set), "packaged-like set without digest": (make_plain_set, use_set),
-         "classifier of own pairs": (make_own_classifier, own.load_classifier)}
+@lru_cache
+def small_pairs():
+    "A folder of six pairs of three classes; it is removed when the process ends."
+    kept, g = tempfile.TemporaryDirectory(), np.random.default_rng(0)
+    for part in ("clean", "perturbed"):
+        for c in CLASSES:
+            folder = Path(kept.name) / part / c
+            folder.mkdir(parents=True)
+            for k in range(2): Image.fromarray(g.integers(256, size=(32, 32, 3), dtype=np.uint8)).save(folder / f"{k}.png")
+    return kept
 
 
-def rewrite(path, change):
-    "The file with change(its bytes) in their place."
-    path.write_bytes(bytes(change(bytearray(path.read_bytes()))))
+def make_folder(path):
+    "As `pertnb learn` leaves it: a set and a classifier."
+    make_set(path.with_name("set.safetensors"))
+    make_own_classifier(path.with_name("standard.safetensors"))
 
 
-def flip(data, i):
-    data[i] ^= 1
-    return data
+def attack(path):
+    "`pertnb attack` with a set and a classifier; ValueError with what it says on stderr where it fails."
+    words = "--pairs", small_pairs().name, "--classifier", path.with_name("standard.safetensors"), "--n", 2, "--steps", 1
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said: code = cli.main(["attack", path.parent, *words])
+    if code: raise ValueError(said.getvalue().removesuffix("\n"))
 
 
-def flip_value(data):
-    "A digit in the header becomes another one."
-    return flip(data, data.index(b"cat") + 2)
+KINDS = { # (what makes the file, what uses it, its name)
+    "set": (make_set, use_set, "file"),
+    "set without digest": (make_plain_set, use_set, "file"),
+    "classifier": (make_own_classifier, own.load_classifier, "file"),
+    "set in `pertnb attack`": (make_folder, attack, "set"),
+    "classifier in `pertnb attack`": (make_folder, attack, "standard")}
 
 
-def flip_brace(data): return flip(data, data.index(b"{"))
-
-
-def zero_half(data):
-    "The second half, which is all tensors, becomes zero."
-    half = len(data) // 2
-    return data[:half] + bytes(len(data) - half)
-
-
-def zero_first_half(data): return bytes(len(data) // 2) + data[len(data) // 2:]
-
-
-def cut(data): return data[:-100]
+def zero_first_half(data): return bytes(half(data)) + data[half(data):]
 
 
 def write_again(path, write, tensors=None, header=None):
@@ -115,42 +126,42 @@ def shapes(make, write): return partial(take_other_shapes, make=make, write=writ
 
 
 SEEN = {
-    "half zeroed": partial(rewrite, change=zero_first_half),
-    "truncated": partial(rewrite, change=cut),
-    "tensor deleted": delete_tensor,
-    "replaced by text": lambda path: path.write_text("hello"),
-    "empty": lambda path: path.write_bytes(b""),
-    "absent": lambda path: path.unlink()}
-DIGESTED = SEEN | {
-    "half zeroed": partial(rewrite, change=zero_half),
-    "bit flip in tensors": partial(rewrite, change=partial(flip, i=-100)),
-    "bit flip in header": partial(rewrite, change=flip_value),
-    "header naming a function": partial(name_function, write=write_tensors)}
+    "bit of the header": flip(lambda b: b.index(b"{")),
+    "half zeroed": change(zero_first_half),
+    "cut": CUT,
+    "empty": put_text(""),
+    "text": put_text("a text"),
+    "absent": remove(),
+    "tensor deleted": delete_tensor}
+DIGESTED = SEEN | ANY | {
+    "bit of the header": flip(lambda b: b.index(b"cat") + 2),
+    "function named": partial(name_function, write=write_tensors)}
 DAMAGES = {
     "set": DIGESTED | {
-        "replaced by another shape": shapes(make_set, write_tensors),
-        "replaced by a classifier": make_own_classifier},
-    "packaged-like set without digest": SEEN | {
-        "bit flip in header": partial(rewrite, change=flip_brace),
-        "header naming a function": partial(name_function, write=save_plain),
-        "replaced by another shape": shapes(make_plain_set, save_plain),
-        "replaced by a classifier": make_own_classifier},
-    "classifier of own pairs": DIGESTED | {
-        "replaced by another shape": shapes(make_own_classifier, write_tensors),
-        "replaced by a set": make_set}}
+        "of another shape": shapes(make_set, write_tensors),
+        "of another kind": make_own_classifier},
+    "set without digest": SEEN | {
+        "function named": partial(name_function, write=save_plain),
+        "of another shape": shapes(make_plain_set, save_plain),
+        "of another kind": make_own_classifier},
+    "classifier": DIGESTED | {
+        "of another shape": shapes(make_own_classifier, write_tensors),
+        "of another kind": make_set}}
+DAMAGES["set in `pertnb attack`"] = {k: v for k, v in DAMAGES["set"].items() if k != "function named"} # --pairs are asked instead
+DAMAGES["classifier in `pertnb attack`"] = DAMAGES["classifier"]
 
 
 def judge(kind, damage, folder):
     "Make a file, damage it and use it: 'refused' where that ends in one line that names it; AssertionError otherwise."
-    make, use = KINDS[kind]
-    path = folder / "file.safetensors"
+    make, use, name = KINDS[kind]
+    path = folder / f"{name}.safetensors"
     make(path)
     use(path)
     DAMAGES[kind][damage](path)
     try: use(path)
     except (ValueError, OSError) as error: said = str(error)
     else: raise AssertionError(f"{kind}, {damage}: passed in silence")
-    assert str(path) in said and "\n" not in said and len(said) < 500, said
+    assert str(path) in said and "\n" not in said and "Traceback" not in said and len(said) < 500, said
     assert not (folder / "pwned").exists(), f"{kind}, {damage}: the function was run"
     return "refused"
 
