@@ -343,6 +343,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                              'pertnb.memo.is_ours': ('api/memo.html#is_ours', 'pertnb/memo.py'),
                              'pertnb.memo.is_plain': ('api/memo.html#is_plain', 'pertnb/memo.py'),
                              'pertnb.memo.kept_shards': ('api/memo.html#kept_shards', 'pertnb/memo.py'),
+                             'pertnb.memo.library_folders': ('api/memo.html#library_folders', 'pertnb/memo.py'),
                              'pertnb.memo.names_defined': ('api/memo.html#names_defined', 'pertnb/memo.py'),
                              'pertnb.memo.names_in': ('api/memo.html#names_in', 'pertnb/memo.py'),
                              'pertnb.memo.ordered': ('api/memo.html#ordered', 'pertnb/memo.py'),
