@@ -327,6 +327,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                              'pertnb.memo.code_key': ('api/memo.html#code_key', 'pertnb/memo.py'),
                              'pertnb.memo.code_of': ('api/memo.html#code_of', 'pertnb/memo.py'),
                              'pertnb.memo.code_text': ('api/memo.html#code_text', 'pertnb/memo.py'),
+                             'pertnb.memo.constant_text': ('api/memo.html#constant_text', 'pertnb/memo.py'),
                              'pertnb.memo.definition_of': ('api/memo.html#definition_of', 'pertnb/memo.py'),
                              'pertnb.memo.definitions': ('api/memo.html#definitions', 'pertnb/memo.py'),
                              'pertnb.memo.describe': ('api/memo.html#describe', 'pertnb/memo.py'),

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['PLAIN', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_ours', 'source_of', 'names_defined', 'definitions',
            'Definition', 'definition_of', 'imported_from', 'is_plain', 'functions_in', 'Symbol', 'symbol_of',
-           'find_symbols', 'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'names_in', 'Code',
-           'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key', 'describe', 'class_name',
-           'describe_module', 'describe_function', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files',
+           'find_symbols', 'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text',
+           'names_in', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key', 'describe',
+           'class_name', 'describe_module', 'describe_function', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files',
            'bundle_digests', 'read_bundle', 'write_bundle', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more',
            'ordered', 'append', 'read']
 
@@ -243,8 +243,16 @@ def code_text(
     "Compiled code as text: instructions, names and constants, without the docstring."
     consts = list(code.co_consts)
     if consts and isinstance(consts[0], str) and not code.co_name.startswith("<"): consts[0] = None
-    said = [code_text(c) if isinstance(c, CodeType) else str(sorted(map(repr, c))) if isinstance(c, frozenset) else repr(c) for c in consts]
+    said = list(map(constant_text, consts))
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {said}"
+
+
+def constant_text(
+    value, # a constant of compiled code
+):
+    "The constant as text: a set, whose order changes from process to process, in order."
+    if isinstance(value, CodeType): return code_text(value)
+    return str(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
 def names_in(
@@ -611,5 +619,6 @@ def read(
     "The rows of a list, or None where there are none."
     try: files = read_bundle(folder, name)
     except Damaged:
-        with locked(folder / f"{name}.lock"): files = sound_bundle(folder, name) # alone: another process may be mending it
+        # alone: another process may be mending it
+        with locked(folder / f"{name}.lock"): files = sound_bundle(folder, name)
     return parse_rows(files[".csv"], folder / name) if files else None

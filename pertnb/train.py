@@ -130,7 +130,7 @@ def started(
 def own_label(
     path, # of a file of a run
 ):
-    "What the file says of itself: the run and its own name, so that a file of another run, or under another name, is strange."
+    "What the file says of itself: its run and its own name."
     return f"{path.parent.name}/{path.name}"
 
 
@@ -147,7 +147,7 @@ def read_own(
     path, # of a safetensors file that `write_own` wrote
     device="cpu",
 ):
-    "Its tensors and header, None where there is no file; says so where it is damaged or a copy of another, and removes it."
+    "Its tensors and header, None where there is none; says so where it is damaged or a copy, and removes it."
     if not path.exists(): return None
     try:
         tensors, header = read_tensors(path, device)
@@ -328,7 +328,7 @@ def resume(
     if found is None: return 0, [], {}
     rows = json.loads(found[1]["log"])
     if run.validate and rows and not has_best(run, rows):
-        print(f"{run.folder/'best.safetensors'} lacks the weights of the best row: trained again from the start", flush=True)
+        print(f"{run.folder/'best.safetensors'} is not of the best row: trained again from the start", flush=True)
         return 0, [], {}
     return load_state(found, run.module, optimizer, path)
 

@@ -1,4 +1,4 @@
-"""python beside.py FOLDER: what two processes make of one result at once. tests/test_beside.py says what must come of it."""
+"""python beside.py FOLDER: two processes make one result at once. tests/test_beside.py says what must come of it."""
 import json
 import os
 import signal
@@ -24,10 +24,12 @@ def watch(folder):
     "From now on this process notes what it makes."
     part, rows = memo.part, memo.rows
 
-    def noted_part(kept, name, work, last=True): return part(kept, name, lambda: (note(folder, [name]), work())[1], last)
-    def noted_rows(kept, name, todo, work, *args, **kw):
-        return rows(kept, name, todo, lambda units: (note(folder, units), work(units))[1], *args, **kw)
-    memo.part, memo.rows = noted_part, noted_rows
+    def noted(work, names):
+        note(folder, names)
+        return work()
+    memo.part = lambda kept, name, work, last=True: part(kept, name, lambda: noted(work, [name]), last)
+    memo.rows = lambda kept, name, todo, work, *args, **kw: rows(
+        kept, name, todo, lambda units: noted(lambda: work(units), units), *args, **kw)
 
 
 def made(folder):
@@ -72,7 +74,8 @@ def killed(root):
     k = 1 - pids.index(hit)
     same = read_rows(folder / f"rows{k}.csv").astype(alone.dtypes).equals(alone)
     names = [name for _, name in made(folder)]
-    return dict(hit=codes.pop(hit), codes=list(codes.values()), same=same, made=names, said=(folder / f"said{k}").read_text())
+    said = (folder / f"said{k}").read_text()
+    return dict(hit=codes.pop(hit), codes=list(codes.values()), same=same, made=names, said=said)
 
 
 def append(root):
@@ -84,7 +87,8 @@ def append(root):
     return dict(codes=codes, rows=[g.row.tolist() for _, g in rows.groupby("process")])
 
 
-CASES = dict(parts=lambda root: both(judge_classifier, root), rows=lambda root: both(measure_set, root), killed=killed, append=append)
+CASES = dict(parts=lambda root: both(judge_classifier, root), rows=lambda root: both(measure_set, root),
+             killed=killed, append=append)
 
 if __name__ == "__main__":
     root, found = Path(sys.argv[1]), {}

@@ -1,4 +1,4 @@
-"""Two processes at once that make the same results: each is made once, and is that of one process. beside.py is the cheaper half."""
+"""Two processes at once: each result is made once, and is that of one process. beside.py is the cheaper half."""
 import json
 import os
 import subprocess
@@ -15,7 +15,8 @@ def found(root, tmp_path_factory):
     "What beside.py found."
     folder = tmp_path_factory.mktemp("beside")
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run([sys.executable, root / "tests" / "beside.py", folder], cwd=root, env=env, capture_output=True, text=True, timeout=300)
+    words = [sys.executable, root / "tests" / "beside.py", folder]
+    done = subprocess.run(words, cwd=root, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads((folder / "found.json").read_text())
 
@@ -43,9 +44,10 @@ def test_append(found):
 def start(root, folder, stages):
     "The command of the stages, its runs and data in a folder."
     folder.mkdir(exist_ok=True)
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PERTNB_RUNS": str(folder / "runs"), "PERTNB_DATA": str(folder / "data")}
-    words = "--preset", "smoke", "--data", "photos", "--device", "cpu", "--stage", stages
-    return subprocess.Popen([sys.executable, "-m", "pertnb.stages", *words], cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    env = os.environ | dict(OMP_NUM_THREADS="1", PERTNB_RUNS=str(folder / "runs"), PERTNB_DATA=str(folder / "data"))
+    words = [sys.executable, "-m", "pertnb.stages", "--preset", "smoke", "--data", "photos", "--device", "cpu"]
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([*words, "--stage", stages], cwd=root, env=env, **pipes)
 
 
 def test_stages(root, tmp_path):
@@ -58,7 +60,8 @@ def test_stages(root, tmp_path):
     assert [p.returncode for p in started] == [0, 0, 0], said
     both, alone = (tmp_path / folder / "runs" for folder in ("both", "alone"))
     assert results(both) == results(alone)
-    for pattern, unit, n in (("quality-*/pairs-0.csv", ["image", "corruption"], 120), ("sequential-*/decisions-0.csv", ["image", "radius"], 4),
+    for pattern, unit, n in (("quality-*/pairs-0.csv", ["image", "corruption"], 120),
+                             ("sequential-*/decisions-0.csv", ["image", "radius"], 4),
                              ("certified-*/rows-0.csv", ["image"], 4)):
         path, = both.glob(pattern)
         rows = read_rows(path)

@@ -1,4 +1,4 @@
-"""Damage x kind of file: CASES[kind, damage](folder) damages a file in an empty folder and uses it: "made again" or "refused", each in one line."""
+"""Damage x kind of file: CASES[kind, damage](folder) damages a file and uses it: "made again" or "refused"."""
 import pandas as pd
 
 from . import caches, runs, users
@@ -11,9 +11,11 @@ COLUMNS = {
     "empty": ("empty",),
     "text": ("text",),
     "absent": ("absent", "absent, its seal there"),
-    "part": ("tensor deleted", "column renamed", "rows exchanged", "a row doubled", "corruptions exchanged", "blocks exchanged", "longer"),
-    "another": ("of another run", "of another run, sealed", "of another part", "of another shape", "of another kind", "another array", "other images",
-                "images of another split", "of the best row", "of the checkpoint", "of an earlier moment"),
+    "part": ("tensor deleted", "column renamed", "rows exchanged", "a row doubled", "corruptions exchanged",
+             "blocks exchanged", "longer"),
+    "another": ("of another run", "of another run, sealed", "of another part", "of another shape", "of another kind",
+                "another array", "other images", "images of another split", "of the best row", "of the checkpoint",
+                "of an earlier moment"),
     "seal": ("seal absent", "seal cut", "seal empty", "seal a list", "seal of another run")}
 
 
@@ -37,6 +39,7 @@ def draw_table(
     found, # from find_all
 ):
     "Kinds of file x damages, put together to a few columns: what became of them."
-    rows = pd.DataFrame([(kind, column_of(damage), what) for (kind, damage), what in found.items()], columns=["kind", "damage", "what"])
-    cells = rows.groupby(["kind", "damage"]).what.agg(lambda what: " or ".join(sorted(set(what))))
-    return cells.unstack(fill_value="–").loc[rows.kind.unique(), [*COLUMNS, "more"]].rename_axis(index=None, columns=None)
+    rows = [dict(kind=kind, damage=column_of(damage), what=what) for (kind, damage), what in found.items()]
+    cells = pd.DataFrame(rows).groupby(["kind", "damage"]).what.agg(lambda what: " or ".join(sorted(set(what))))
+    kinds = list(dict.fromkeys(kind for kind, _ in found))
+    return cells.unstack(fill_value="–").loc[kinds, [*COLUMNS, "more"]].rename_axis(index=None, columns=None)

@@ -1,4 +1,4 @@
-"""Damage to what runs leave: weights and logs of trainings, rows of evaluations and certificates, and the ledger of the stages."""
+"""Damage to what runs leave: weights and logs of trainings, rows of evaluations, the stages' ledger."""
 import io
 import os
 import shutil
@@ -44,12 +44,14 @@ def judge_classifier(folder, seed):
     "Rows clean, corrupted and attacked, two images a part."
     x, y = make_images(seed), torch.arange(IMAGES) % 3
     views = Views(x[:2], 255 - x[None, :2], y[:2], torch.arange(2), ("negative",), f"damaged {seed}")
-    rows, u = robust.evaluate(Judge(), PerturbationSet(Line(), 2.), views, views, x, y, (1., 2.), steps=1, strong_steps=1, chunk=2)
+    effort = dict(steps=1, strong_steps=1, chunk=2)
+    rows, u = robust.evaluate(Judge(), PerturbationSet(Line(), 2.), views, views, x, y, (1., 2.), **effort)
     return [rows, u]
 
 
 def certify_images(folder, seed):
-    return [smoothing.certify_rows(PerturbationSet(Line(), 2.), Judge(), make_images(seed), torch.arange(IMAGES) % 3, 1., n0=5, n=20)]
+    y = torch.arange(IMAGES) % 3
+    return [smoothing.certify_rows(PerturbationSet(Line(), 2.), Judge(), make_images(seed), y, 1., n0=5, n=20)]
 
 
 def certify_maps(folder, seed):
@@ -115,8 +117,9 @@ def tensor_ways(make, pattern):
 
 def text_ways():
     "Damages to a CSV file."
-    return ANY | {"bit of the data": flip(-3), "bit of the header": flip(3), "cut": change(cut_row), "column renamed": change(rename_column),
-                  "rows exchanged": change(exchange_rows), "a row doubled": change(lambda b: b + b.splitlines(keepends=True)[-1])}
+    return ANY | {"bit of the data": flip(-3), "bit of the header": flip(3), "cut": change(cut_row),
+                  "column renamed": change(rename_column), "rows exchanged": change(exchange_rows),
+                  "a row doubled": change(lambda b: b + b.splitlines(keepends=True)[-1])}
 
 
 def sealed_ways(make, pattern, ways, *beside):
@@ -124,8 +127,10 @@ def sealed_ways(make, pattern, ways, *beside):
     seal = lambda damage: lambda file: damage(file.with_suffix(".seal"))
     other = folder_of(make, 1, pattern)
     return ways | {
-        "absent": remove(*beside, ".seal"), "absent, its seal there": remove(), "of another run": copy_from(other), "of another run, sealed": copy_from(other, *beside, ".seal"),
-        "seal absent": seal(remove()), "seal cut": seal(CUT), "seal empty": seal(put_text("")), "seal a list": seal(put_text("[]")), "seal of another run": seal(copy_from(other))}
+        "absent": remove(*beside, ".seal"), "absent, its seal there": remove(),
+        "of another run": copy_from(other), "of another run, sealed": copy_from(other, *beside, ".seal"),
+        "seal absent": seal(remove()), "seal cut": seal(CUT), "seal empty": seal(put_text("")),
+        "seal a list": seal(put_text("[]")), "seal of another run": seal(copy_from(other))}
 
 
 def break_key(file):
@@ -139,19 +144,24 @@ def rows_of(make, pattern, *beside):
     return make, make, pattern, sealed_ways(make, pattern, text_ways(), *beside)
 
 
-MODEL, STATE, BEST, ATTACKED = "*/model.safetensors", "*/state.safetensors", "*/best.safetensors", "*/attacked-000002"
+MODEL, STATE, BEST = "*/model.safetensors", "*/state.safetensors", "*/best.safetensors"
+CHECKPOINT, BEST_WEIGHTS = restore(stop_training, "state.safetensors"), restore(stop_training, "best.safetensors")
+ATTACKED, OTHER_PART = "*/attacked-000002", restore(judge_classifier, "attacked-000000.safetensors")
 KINDS = {
     "weights": (train, train, MODEL, tensor_ways(train, MODEL) | {
-        "absent": remove(), "of the best row": restore(stop_training, "best.safetensors"), "of the checkpoint": restore(stop_training, "state.safetensors")}),
+        "absent": remove(), "of the best row": BEST_WEIGHTS, "of the checkpoint": CHECKPOINT}),
     "checkpoint": (stop_training, train, STATE, tensor_ways(stop_training, STATE) | {
-        "absent": remove(), "of the best row": restore(stop_training, "best.safetensors")}), # one of an earlier moment is a sound one
+        "absent": remove(), "of the best row": BEST_WEIGHTS}), # one of an earlier moment is sound
     "best weights": (stop_training, train, BEST, tensor_ways(stop_training, BEST) | {
-        "absent": remove(), "of the checkpoint": restore(stop_training, "state.safetensors"), "of an earlier moment": restore(stop_sooner, "best.safetensors")}),
-    "log": (train, train, "*/log.jsonl", ANY | {"absent": remove(), "of another run": copy_from(folder_of(train, 1, MODEL))}),
+        "absent": remove(), "of the checkpoint": CHECKPOINT,
+        "of an earlier moment": restore(stop_sooner, "best.safetensors")}),
+    "log": (train, train, "*/log.jsonl", ANY | {
+        "absent": remove(), "of another run": copy_from(folder_of(train, 1, MODEL))}),
     "accuracies": rows_of(judge_classifier, "*/accuracy.csv"),
     "attacked rows": rows_of(judge_classifier, f"{ATTACKED}.csv", ".safetensors"),
     "attacked tensors": (judge_classifier, judge_classifier, f"{ATTACKED}.safetensors", sealed_ways(
-        judge_classifier, f"{ATTACKED}.safetensors", ANY | {"tensor deleted": rebuild, "of another part": restore(judge_classifier, "attacked-000000.safetensors")}, ".csv")),
+        judge_classifier, f"{ATTACKED}.safetensors", ANY | {"tensor deleted": rebuild, "of another part": OTHER_PART},
+        ".csv")),
     "certificates": rows_of(certify_images, "*/rows-0.csv"),
     "certified maps": rows_of(certify_maps, "*/maps-0.csv"),
     "quality rows": rows_of(measure_set, "*/rows-0.csv"),
@@ -179,7 +189,8 @@ def judge(
     assert (damage in UNSAID or lines) and len(lines) <= most, f"one line was expected, got {lines}"
     assert not lines or str(file.with_suffix("")) in lines[0] and "again" in lines[-1], lines
     with in_runs(folder), redirect_stdout(io.StringIO()) as said: found = use(folder, 0)
-    assert all(map(same, found, find_whole(use))) and not said.getvalue(), f"it was not mended for good: {said.getvalue()}"
+    mended = all(map(same, found, find_whole(use))) and not said.getvalue()
+    assert mended, f"it was not mended for good: {said.getvalue()}"
     return "made again"
 
 

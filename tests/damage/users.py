@@ -58,7 +58,9 @@ def small_pairs():
         for c in CLASSES:
             folder = Path(kept.name) / part / c
             folder.mkdir(parents=True)
-            for k in range(2): Image.fromarray(g.integers(256, size=(32, 32, 3), dtype=np.uint8)).save(folder / f"{k}.png")
+            for k in range(2):
+                pixels = g.integers(256, size=(32, 32, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{k}.png")
     return kept
 
 
@@ -70,8 +72,9 @@ def make_folder(path):
 
 def attack(path):
     "`pertnb attack` with a set and a classifier; ValueError with what it says on stderr where it fails."
-    words = "--pairs", small_pairs().name, "--classifier", path.with_name("standard.safetensors"), "--n", 2, "--steps", 1
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said: code = cli.main(["attack", path.parent, *words])
+    classifier = path.with_name("standard.safetensors")
+    words = "attack", path.parent, "--pairs", small_pairs().name, "--classifier", classifier, "--n", 2, "--steps", 1
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said: code = cli.main(words)
     if code: raise ValueError(said.getvalue().removesuffix("\n"))
 
 
@@ -147,7 +150,8 @@ DAMAGES = {
     "classifier": DIGESTED | {
         "of another shape": shapes(make_own_classifier, write_tensors),
         "of another kind": make_set}}
-DAMAGES["set in `pertnb attack`"] = {k: v for k, v in DAMAGES["set"].items() if k != "function named"} # --pairs are asked instead
+DAMAGES["set in `pertnb attack`"] = DAMAGES["set"].copy()
+del DAMAGES["set in `pertnb attack`"]["function named"] # it is not asked for: --pairs are used
 DAMAGES["classifier in `pertnb attack`"] = DAMAGES["classifier"]
 
 

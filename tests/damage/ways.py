@@ -44,9 +44,9 @@ def exchange_rows(b):
 
 
 def copy_from(other, *suffixes):
-    "A damage: the file, and those of the same name with these suffixes, are replaced by their like in the folder `other()`."
+    "A damage: the file, and those of its name with these suffixes, are replaced by those in the folder `other()`."
     def damage(file):
-        for suffix in (file.suffix, *suffixes): shutil.copy2(other() / file.with_suffix(suffix).name, file.with_suffix(suffix))
+        for path in map(file.with_suffix, (file.suffix, *suffixes)): shutil.copy2(other() / path.name, path)
     return damage
 
 
@@ -66,4 +66,4 @@ ANY = {
     "cut": CUT,
     "empty": put_text(""),
     "text": put_text("a text")}
-UNSAID = "absent", # what is gone altogether is made without a line: whoever deletes a result asks for it anew
+UNSAID = ("absent",) # what is gone altogether is made without a line: whoever deletes a result asks for it anew
