@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'Schedule', 'epoch_order', 'batch_indices', 'save_state', 'last_good', 'load_weights', 'started',
-           'read_own', 'load_state', 'Run', 'share', 'SharedBatchNorm', 'share_batch_norm', 'train_step',
-           'check_losses', 'log_row', 'judge', 'stop', 'resume', 'unfinished', 'loop', 'write_log', 'finished',
-           'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth', 'learn_lighting']
+           'own_label', 'write_own', 'read_own', 'load_state', 'Run', 'share', 'SharedBatchNorm', 'share_batch_norm',
+           'train_step', 'check_losses', 'log_row', 'judge', 'stop', 'has_best', 'resume', 'unfinished', 'loop',
+           'write_log', 'finished', 'train_run', 'fit', 'cvae_loss', 'bound_loss', 'learn', 'learn_set', 'learn_truth',
+           'learn_lighting']
 
 # %% ../nbs/api/10_train.ipynb #400e8b45
 import json, math, time
@@ -100,7 +101,7 @@ def save_state(
     for i, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optim.{i}.{k}": v for k, v in state.items() if torch.is_tensor(v)}
     tensors |= {f"row.{k}": torch.as_tensor(v) for k, v in (row or {}).items()}
-    write_tensors(path, tensors, {"step": str(step), "run": path.parent.name, "log": json.dumps(list(rows))})
+    write_own(path, tensors, step=str(step), log=json.dumps(list(rows)))
 
 
 def last_good(path):
@@ -125,16 +126,32 @@ def started(
         return module
     return made
 
+# %% ../nbs/api/10_train.ipynb #45270315
+def own_label(
+    path, # of a file of a run
+):
+    "What the file says of itself: its run and its own name."
+    return f"{path.parent.name}/{path.name}"
+
+
+def write_own(
+    path,     # of a safetensors file of a run
+    tensors,  # {name: tensor}
+    **header, # texts
+):
+    "Write a file that `read_own` reads."
+    write_tensors(path, tensors, header | {"file": own_label(path)})
+
 # %% ../nbs/api/10_train.ipynb #3edfdbaa
 def read_own(
-    path, # of a safetensors file that a run wrote
+    path, # of a safetensors file that `write_own` wrote
     device="cpu",
 ):
-    "Its tensors and header, None where there is no file; says so where it is damaged or another run's, and removes it."
+    "Its tensors and header, None where there is none; says so where it is damaged or a copy, and removes it."
     if not path.exists(): return None
     try:
         tensors, header = read_tensors(path, device)
-        if header.get("run") != path.parent.name: raise ValueError(f"{path} is a file of {header.get('run')}, not of {path.parent.name}")
+        if header.get("file") != own_label(path): raise ValueError(f"{path} is a copy of {header.get('file')}")
         return tensors, header
     except ValueError as error:
         print(f"{str(error).split(';')[0]}: made again", flush=True)
@@ -278,7 +295,7 @@ def judge(
     value = float(accelerator.reduce(value, "mean"))
     if not math.isfinite(value): raise FloatingPointError(f"{run.folder.name}: the validation loss is {value} in row {len(rows) + 1}; {last_good(run.folder/'state.safetensors')}")
     if accelerator.is_main_process and all(value < r["validation"] for r in rows):
-        write_tensors(run.folder/"best.safetensors", run.module.state_dict(), {"run": run.folder.name})
+        write_own(run.folder/"best.safetensors", run.module.state_dict(), row=str(len(rows)))
     return dict(validation=value)
 
 # %% ../nbs/api/10_train.ipynb #af6e7f9d
@@ -291,6 +308,16 @@ def stop(run, optimizer, step, rows, sums, losses, started):
     check_time(f"{run.folder.name}, step {step} of {run.steps}")
 
 
+def has_best(
+    run,  # a Run
+    rows, # of the log of its checkpoint
+):
+    "Whether the weights of the best of these rows are there, or those of a later row, which will be written again."
+    found = read_own(run.folder/"best.safetensors")
+    best = min(range(len(rows)), key=lambda k: rows[k]["validation"])
+    return found is not None and (int(found[1]["row"]) == best or int(found[1]["row"]) >= len(rows))
+
+
 def resume(
     run,       # a Run
     optimizer, # of its module
@@ -299,8 +326,9 @@ def resume(
     path = run.folder/"state.safetensors"
     found = read_own(path)
     if found is None: return 0, [], {}
-    if run.validate and json.loads(found[1]["log"]) and read_own(run.folder/"best.safetensors") is None:
-        print(f"{run.folder} has lost the weights of its best row: trained again from the start", flush=True)
+    rows = json.loads(found[1]["log"])
+    if run.validate and rows and not has_best(run, rows):
+        print(f"{run.folder/'best.safetensors'} is not of the best row: trained again from the start", flush=True)
         return 0, [], {}
     return load_state(found, run.module, optimizer, path)
 
@@ -390,7 +418,7 @@ def train_run(
             rows = loop(run, log_every, checkpoint_every, progress and process.is_main_process)
             if process.is_main_process:
                 if run.validate: load_weights(run.module, read_tensors(best, str(run.device))[0], best)
-                write_tensors(final, run.module.state_dict(), {"run": run.folder.name, "log": json.dumps(rows)})
+                write_own(final, run.module.state_dict(), log=json.dumps(rows))
         process.wait_for_everyone()
         if process.is_main_process:
             for file in (state, best): file.unlink(missing_ok=True)
