@@ -354,6 +354,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                              'pertnb.memo.describe_function': ('api/memo.html#describe_function', 'pertnb/memo.py'),
                              'pertnb.memo.describe_module': ('api/memo.html#describe_module', 'pertnb/memo.py'),
                              'pertnb.memo.find_symbols': ('api/memo.html#find_symbols', 'pertnb/memo.py'),
+                             'pertnb.memo.first_line': ('api/memo.html#first_line', 'pertnb/memo.py'),
                              'pertnb.memo.foreign_text': ('api/memo.html#foreign_text', 'pertnb/memo.py'),
                              'pertnb.memo.functions_in': ('api/memo.html#functions_in', 'pertnb/memo.py'),
                              'pertnb.memo.imported_from': ('api/memo.html#imported_from', 'pertnb/memo.py'),

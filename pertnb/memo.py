@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['PLAIN', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_ours', 'source_of', 'names_defined', 'definitions',
-           'Definition', 'definition_of', 'imported_from', 'is_plain', 'functions_in', 'Symbol', 'symbol_of',
-           'find_symbols', 'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text',
-           'names_in', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key', 'describe',
-           'class_name', 'describe_module', 'describe_function', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files',
-           'bundle_digests', 'read_bundle', 'write_bundle', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more',
-           'ordered', 'append', 'read']
+           'Definition', 'definition_of', 'first_line', 'imported_from', 'is_plain', 'functions_in', 'Symbol',
+           'symbol_of', 'find_symbols', 'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text',
+           'constant_text', 'names_in', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text',
+           'code_key', 'describe', 'class_name', 'describe_module', 'describe_function', 'is_empty', 'Kept', 'place',
+           'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_bundle', 'sound_bundle', 'part', 'rows',
+           'kept_shards', 'with_more', 'ordered', 'append', 'read']
 
 # %% ../nbs/api/00e_memo.ipynb #ea168a1f
 import ast
@@ -118,9 +118,11 @@ class Definition:
 def definition_of(
     module, # its name
     name,   # of a symbol in it
+    line=0, # on which an inner function begins; 0: the whole definition
 ):
-    "The Definition of a symbol."
+    "The Definition of a symbol, or of a function inside it."
     nodes, uses, imports = definitions(module)[name], {}, []
+    nodes = [n for top in nodes for n in ast.walk(top) if line and first_line(n) == line] or nodes
     every = [n for top in nodes for n in ast.walk(top)]
     bases = {id(n.value) for n in every if isinstance(n, ast.Attribute)}
     for node in every:
@@ -131,6 +133,14 @@ def definition_of(
     return Definition(tree_text(nodes), tuple(uses), tuple((m, n) for m, n in imports if is_ours(m)))
 
 # %% ../nbs/api/00e_memo.ipynb #0d889bc7
+def first_line(
+    node, # of a syntax tree
+):
+    "The line on which a function or a lambda begins, its decorators included; None of other nodes."
+    if isinstance(node, ast.Lambda): return node.lineno
+    return min(n.lineno for n in (node, *node.decorator_list)) if isinstance(node, ast.FunctionDef) else None
+
+
 def imported_from(
     node,   # ast.ImportFrom
     module, # in which it stands
@@ -166,9 +176,10 @@ def functions_in(
 # %% ../nbs/api/00e_memo.ipynb #3360a7a8
 @dataclass(frozen=True)
 class Symbol:
-    "A name that a module of this package defines."
+    "A name that a module of this package defines, or a function inside it."
     module: str
     name: str
+    line: int = 0 # on which an inner function begins; 0: the whole definition
 
     @property
     def value(self): return vars(sys.modules[self.module]).get(self.name)
@@ -179,7 +190,9 @@ def symbol_of(
 ):
     "The Symbol whose definition holds a function or class of this package, or None."
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "").split(".")[0]
-    return Symbol(module, name) if is_ours(module) and name in definitions(module) else None
+    if not is_ours(module) or name not in definitions(module): return None
+    inner = "<locals>" in function.__qualname__ and code_of(function)
+    return Symbol(module, name, inner.co_firstlineno if inner else 0)
 
 # %% ../nbs/api/00e_memo.ipynb #c380f24a
 def find_symbols(
@@ -291,7 +304,7 @@ def symbol_text(
     symbol, # Symbol
 ):
     "Its text, with its plain value and what tells apart the pieces that it uses; and these: Symbols, functions and classes."
-    found, value, links = definition_of(symbol.module, symbol.name), symbol.value, []
+    found, value, links = definition_of(symbol.module, symbol.name, symbol.line), None if symbol.line else symbol.value, []
     for name, attribute in found.uses: links += find_symbols(symbol.module, name, attribute)
     for module, name in found.imports: links += imported_symbols(module, name)
     # lambdas of ours stand in the definition itself
@@ -316,7 +329,7 @@ def own_text(
 ):
     "A short text of a piece alone: what tells it from another one of the same name."
     symbol = link if isinstance(link, Symbol) else symbol_of(link)
-    if symbol: return digest(definition_of(symbol.module, symbol.name).text.encode())[:12]
+    if symbol: return digest(definition_of(symbol.module, symbol.name, symbol.line).text.encode())[:12]
     link = getattr(link, "__wrapped__", link)
     if code_of(link) and not is_library(link): return digest(code_text(code_of(link)).encode())[:12]
     return f"{getattr(link, '__module__', '')}.{getattr(link, '__qualname__', type(link).__name__)}"
@@ -569,7 +582,7 @@ def kept_shards(
     "{bundle: CSV in bytes} of all processes, as they are on disk."
     found = {}
     for bundle in sorted({path.stem for suffix in (".csv", ".seal", ".lock") for path in kept.folder.glob(f"{name}-*{suffix}")}):
-        if mine is None: sweep(kept.folder / f"{bundle}.csv") # of a process that was killed
+        for suffix in (".csv", ".seal") if mine is None else (): sweep(kept.folder / f"{bundle}{suffix}") # of processes that were killed
         try: files = sound_bundle(kept.folder, bundle) if mine in (None, bundle) else read_bundle(kept.folder, bundle)
         except Damaged: continue # its own process mends it
         if files: found[bundle] = files[".csv"]

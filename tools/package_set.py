@@ -18,11 +18,11 @@ NAME = "cifar10c_small"
 def from_run(folder, settings, validation):
     "A PerturbationSet from the weights in a run's folder, and the run's log."
     final = folder/"model.safetensors"
-    weights, _ = read_tensors(final if final.exists() else folder/"state.safetensors", advice="train it again")
+    weights, header = read_tensors(final if final.exists() else folder/"state.safetensors", advice="train it again")
     model = cvae.make_cvae(**settings.net())
-    model.load_state_dict({k.removeprefix("model."): v for k, v in weights.items() if not k.startswith("optim.")})
+    model.load_state_dict({k.removeprefix("model."): v for k, v in weights.items() if not k.startswith(("optim.", "row."))})
     x, x_tilde, *_ = pairs.evaluation_pairs(validation)
-    return sets.PerturbationSet(model, **sets.select_radius(model.eval(), x, x_tilde)), train.read_log(folder)
+    return sets.PerturbationSet(model, **sets.select_radius(model.eval(), x, x_tilde)), json.loads(header["log"])
 
 
 def main():
