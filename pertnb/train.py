@@ -27,9 +27,9 @@ from .clock import DEADLINE, check_time, time_is_up
 from .device import COMPILE, as_written, chosen_device, compiled, frozen
 from .device import training_autocast, training_precision, widen_outputs
 from .parallel import share, share_batch_norm # share: for losses, which import it from here
-from .paths import locked, read_tensors, write_tensors
+from .paths import locked, read_tensors
 from .random import generator
-from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log
+from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log, write_own
 
 # %% ../nbs/api/10_train.ipynb #ebe14874
 OPTIMIZERS = {
@@ -194,7 +194,7 @@ def judge_weights(
         raise FloatingPointError(f"{run.folder.name}: the validation loss is {value} in row {len(rows) + 1}; "
                                  f"{checkpoint}")
     if accelerator.is_main_process and all(value < r["validation"] for r in rows):
-        write_tensors(run.folder/"best.safetensors", run.module.state_dict(), {"run": run.folder.name})
+        write_own(run.folder/"best.safetensors", run.module.state_dict(), row=str(len(rows)))
     return dict(validation=value)
 
 
@@ -304,7 +304,7 @@ def train_run(
             rows = loop(run, log_every, checkpoint_every, progress and process.is_main_process)
             if process.is_main_process:
                 if run.validate: load_weights(run.module, read_tensors(best, str(run.device))[0], best)
-                write_tensors(final, run.module.state_dict(), {"run": run.folder.name, "log": json.dumps(rows)})
+                write_own(final, run.module.state_dict(), log=json.dumps(rows))
         process.wait_for_everyone()
         if process.is_main_process:
             for file in (state, best): file.unlink(missing_ok=True)

@@ -164,7 +164,7 @@ def test_site(said, monkeypatch, tmp_path):
     code, out, err = said("site")
     assert (code, out) == (1, "") and err.count("\n") == 1 and "needs what the docs extra installs" in err and "pip install -e '.[docs]'" in err
     built = []
-    monkeypatch.setitem(sys.modules, "pertnb.site", types.SimpleNamespace(build=built.append))
+    monkeypatch.setitem(sys.modules, "pertnb.site", types.SimpleNamespace(build_site=built.append))
     assert as_object(said("site", tmp_path / "out", "--json"))["site"] == str(tmp_path / "out") and built == [str(tmp_path / "out")]
 
 

@@ -96,9 +96,6 @@ def d(tmp_path_factory):
     (d / "bytes.csv").write_bytes(b"a,b\n\xff\xfe,1\n")
     ROWS.to_csv(d / "rows.csv", index=False)
     (d / "run").mkdir()
-    (d / "run/log.jsonl").write_text("{")
-    (d / "run/state.safetensors").write_bytes(whole[:-9])
-    (d / "run/foreign.safetensors").write_bytes(whole)
     (d / "file").write_text("")
     return d
 
@@ -107,7 +104,7 @@ def store(d, name, n=4): return corrupted.Corrupted(d / f"{name}.npy", ("fog",),
 
 
 def fit(**kw):
-    kw = dict(dict(build=lambda: torch.nn.Linear(2, 1), loss=None, index=torch.arange(4), schedule=train.Schedule(), settings={}, device="cpu", progress=False), **kw)
+    kw = dict(dict(build=lambda: torch.nn.Linear(2, 1), loss=None, index=torch.arange(4), schedule=train.Schedule(), device="cpu", progress=False), **kw)
     return train.fit("bad", **kw)
 
 
@@ -270,9 +267,6 @@ CASES = {
     "ledger damaged": (lambda d: store(d, "store_badjson").ledger(), V, "store_badjson.json can't be read"),
     "corrupted missing": (lambda d: corrupted.open_corrupted(store(d, "none")), V, "can't be read"),
     "corrupted of another shape": (lambda d: corrupted.open_corrupted(store(d, "store_shape")), V, "holds uint8 (1, 3) where uint8 (1, 4)"),
-    "checkpoint cut": (lambda d: train.load_state(d / "run/state.safetensors", None, None), V, "state.safetensors can't be read"),
-    "checkpoint foreign": (lambda d: train.load_state(d / "run/foreign.safetensors", None, None), V, "is a checkpoint of None, not of run"),
-    "log damaged": (lambda d: train.read_log(d / "run"), V, "log.jsonl can't be read"),
     "rows missing": (lambda d: report.read_rows(d / "none.csv"), F, "no rows at"),
     "rows a folder": (lambda d: report.read_rows(d), F, "no rows at"),
     **{f"rows {name}": (lambda d, name=name: report.read_rows(d / f"{name}.csv"), V, "holds no rows that can be read") for name in ("ragged", "zero", "bytes")},

@@ -20,7 +20,7 @@ def from_run(folder, settings, validation):
     final = folder/"model.safetensors"
     weights, header = read_tensors(final if final.exists() else folder/"state.safetensors", advice="train it again")
     model = cvae.make_cvae(**settings.net())
-    model.load_state_dict({k.removeprefix("model."): v for k, v in weights.items() if not k.startswith("optim.")})
+    model.load_state_dict({k.removeprefix("model."): v for k, v in weights.items() if not k.startswith(("optim.", "row."))})
     x, x_tilde, *_ = pairs.evaluation_pairs(validation)
     return sets.PerturbationSet(model, **sets.select_radius(model.eval(), x, x_tilde)), json.loads(header["log"])
 
