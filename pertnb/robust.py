@@ -332,7 +332,7 @@ def evaluate(
     chunk=1000, # images a part
 ):
     "Rows of clean, perturbed, ood, robust and worst-case predictions, and PGD's u (N, K) at the largest radius."
-    kept = memo.place("evaluation", (accuracies, attacked_part), model=model, pset=pset, test=test, ood=ood, x=x, y=y, radii=[float(r) for r in radii],
+    kept = memo.place("evaluation", evaluate, model=model, pset=pset, test=test, ood=ood, x=x, y=y, radii=[float(r) for r in radii],
                  steps=steps, strong_steps=strong_steps, seed=seed, chunk=chunk, precision="float32")
     def attacked(lo):
         rows, u = attacked_part(model, pset, x, y, lo, min(lo + chunk, len(x)), len(test), radii, steps, strong_steps, seed)

@@ -184,7 +184,7 @@ def certify_maps(
 ):
     "Rows of `vote_rows` of all images, with sigma, n0, n, seed and precision; resuming."
     settings = dict(sigma=float(sigma), n0=n0, n=n, seed=seed, precision="float32")
-    kept = memo.place("maps", (certify, vote_rows), pset=pset, model=model, x=x, y=y, **settings)
+    kept = memo.place("maps", certify_maps, pset=pset, model=model, x=x, y=y, **settings)
     def work(images):
         i, = images
         out = certify(pset, model, to_float(x[i:i + 1]), sigma, n0, n, seed=seed, ids=[i], batch_size=batch_size)

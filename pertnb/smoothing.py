@@ -371,7 +371,7 @@ def certify_rows(
     check_labels(y, len(x))
     check_number("chunk", chunk, 1, whole=True)
     settings = dict(sigma=float(sigma), n0=n0, n=n, alpha=float(alpha), adaptive=adaptive, tolerance=float(tolerance), seed=seed, precision="float32")
-    kept = memo.place("certified", certify, pset=pset, model=model, x=x, y=y, **settings)
+    kept = memo.place("certified", certify_rows, pset=pset, model=model, x=x, y=y, **settings)
     def work(images):
         j = torch.tensor(images, device=x.device)
         out = certify(pset, model, to_float(x[j]), sigma, n0, n, alpha, adaptive, tolerance, seed=seed, ids=images, batch_size=batch_size)

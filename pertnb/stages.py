@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PAPER_RADII', 'NOISES', 'STAGES', 'CONTINUE', 'Section', 'section', 'training_views', 'test_views', 'learned_set',
-           'make_corruptions', 'learn_cvae', 'judge_cvae', 'train_method', 'trained', 'judge_method', 'train_noise',
-           'learn_noise', 'certify_noise', 'sequential_rows', 'check_stages', 'stage_cost', 'announce', 'run_stage',
-           'ledger', 'unfinished', 'stages_table', 'write_table', 'main']
+           'make_corruptions', 'learn_cvae', 'judge_cvae', 'judge_pairs', 'train_method', 'trained', 'judge_method',
+           'train_noise', 'learn_noise', 'certify_noise', 'decide_rows', 'check_stages', 'stage_cost', 'announce',
+           'run_stage', 'ledger', 'unfinished', 'stages_table', 'write_table', 'main']
 
 # %% ../nbs/api/29a_stages.ipynb #486fdaac
 import argparse, math, sys, time
@@ -102,20 +102,30 @@ def learn_cvae(s):
     print(f"  eps {pset.eps:.2f}, quartiles {', '.join(f'{p:.2f}' for p in pset.percentiles)}; squared error {log.mse.iloc[-1]:.4f}, KL {log.kl.iloc[-1]:.1f}")
     return round(s.cvae.epochs * len(train)), log.attrs["seconds"]
 
-
-def judge_cvae(s, chunk=100):
+# %% ../nbs/api/29a_stages.ipynb #429d13e0
+def judge_cvae(s):
     "Six metrics and latent norms of the set, a row per pair, image by image; the unit is a pair."
     pset, _ = learn_set(s.cvae, *training_views(s, s.cvae.n_train), device=s.device, progress=False)
-    test, steps, n_samples = test_views(s, s.cvae.n_test)[0], s.cvae.pgd_steps, s.cvae.n_samples
-    kept = memo.place("quality", quality.evaluate_set, pset=pset, test=test, seed=s.seed, steps=steps, n_samples=n_samples, chunk=chunk,
-                      precision="float32")
-    def work(images):
-        x, x_tilde, i, c = evaluation_pairs(test.on(torch.tensor(images, device=test.index.device)))
-        rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", s.seed, images[0]), steps, n_samples)
-        return rows.assign(image=i.cpu().numpy(), corruption=c.cpu().numpy(), precision="float32")
-    rows = memo.rows(kept, "pairs", test.index.tolist(), work, chunk)
+    rows = judge_pairs(pset, test_views(s, s.cvae.n_test)[0], s.cvae.pgd_steps, s.cvae.n_samples, s.seed)
     print("  " + ", ".join(f"{m.metric} {m.mean:.4g}" for m in quality.mean_metrics(rows).itertuples(index=False)))
     return len(rows), None
+
+
+def judge_pairs(
+    pset,      # PerturbationSet
+    test,      # Views of test images
+    steps,     # of PGD
+    n_samples, # for the expected approximation error
+    seed,      # of the draws
+    chunk=100, # images between writes
+):
+    "Rows of `quality.evaluate_set` with image, corruption and precision; kept."
+    kept = memo.place("quality", judge_pairs, pset=pset, test=test, seed=seed, steps=steps, n_samples=n_samples, chunk=chunk, precision="float32")
+    def work(images):
+        x, x_tilde, i, c = evaluation_pairs(test.on(torch.tensor(images, device=test.index.device)))
+        rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", seed, images[0]), steps, n_samples)
+        return rows.assign(image=i.cpu().numpy(), corruption=c.cpu().numpy(), precision="float32")
+    return memo.rows(kept, "pairs", test.index.tolist(), work, chunk)
 
 # %% ../nbs/api/29a_stages.ipynb #f7cd36fc
 def train_method(s, method):
@@ -173,7 +183,7 @@ def learn_noise(s, noise):
     return round(s.certified.epochs * len(training_views(s, s.certified.n_train)[0])), log.attrs["seconds"]
 
 # %% ../nbs/api/29a_stages.ipynb #2f110c31
-def certify_noise(s, noise, chunk=50):
+def certify_noise(s, noise):
     "Certificates by a fixed number of draws, as notebook 06 has them, and by the sequential test at each radius in reach; the unit is a draw."
     model, _, sigma, pset = train_noise(s, noise)
     c, test = s.certified, test_views(s, s.certified.n_test)[0]
@@ -181,30 +191,31 @@ def certify_noise(s, noise, chunk=50):
     rows = smoothing.certify_rows(pset, model, x, y, sigma, c.n0, c.n, c.alpha, seed=s.seed, batch_size=c.sample_batch)
     draws, reach = int(rows.draws.sum()), pset.percentiles[:NOISES.index(noise) + 1]
     said = [f"{100 * (rows.correct & (rows.radius >= r * (1 - 1e-9))).mean():.1f}% at {r:.2f} ({c.n0 + c.n} draws, fixed)" for r in reach]
-    kept = memo.place("sequential", smoothing.certify_at, pset=pset, model=model, x=x, y=y, sigma=sigma, radii=reach, n0=c.n0, n=c.n_most, alpha=c.alpha,
-                      seed=s.seed, precision="float32")
-    work = lambda images: sequential_rows(s, pset, model, x, y, sigma, reach, images)
-    rows = memo.rows(kept, "decisions", range(len(x)), work, chunk)
+    rows = decide_rows(pset, model, x, y, sigma, reach, c.n0, c.n_most, c.alpha, s.seed, c.sample_batch)
     for r, g in rows.groupby("radius"): said.append(f"{100 * (g.certified & g.correct).mean():.1f}% at {r:.2f} ({g.draws.mean():.0f} draws)")
     print("  certified: " + ", ".join(said))
     return draws + int(rows.draws.sum()), None
 
-
-def sequential_rows(
-    s,           # Section
+# %% ../nbs/api/29a_stages.ipynb #97a59cb4
+def decide_rows(
     pset, model, # PerturbationSet, smoothed classifier
-    x, y,        # all images uint8 (N, 3, H, W), labels (N,)
+    x, y,        # images uint8 (N, 3, H, W), labels (N,)
     sigma,       # of the noise
     radii,       # asked for
-    images,      # indices of those to decide
+    n0, n, alpha, seed, batch_size, # as for smoothing.certify_at
+    chunk=50,    # images between writes
 ):
-    "Rows image, radius, certified, correct, draws, precision of `smoothing.certify_at` at radii."
-    parts, c, j = [], s.certified, torch.tensor(images, device=x.device)
-    for r in radii:
-        out = smoothing.certify_at(pset, model, to_float(x[j]), r, sigma, c.n0, c.n_most, c.alpha, seed=f"stages {s.seed}", ids=images,
-                                   batch_size=c.sample_batch)
-        parts.append(pd.DataFrame(dict(image=images, radius=r, certified=out.certified.cpu(), correct=(out.prediction == y[j]).cpu(), draws=out.n.cpu())))
-    return pd.concat(parts, ignore_index=True).assign(precision="float32")
+    "Rows image, radius, certified, correct, draws, precision of `smoothing.certify_at` at radii; kept."
+    kept = memo.place("sequential", decide_rows, pset=pset, model=model, x=x, y=y, sigma=sigma, radii=radii, n0=n0, n=n, alpha=alpha, seed=seed,
+                      precision="float32")
+    def work(images):
+        parts, j = [], torch.tensor(images, device=x.device)
+        for r in radii:
+            out = smoothing.certify_at(pset, model, to_float(x[j]), r, sigma, n0, n, alpha, seed=f"stages {seed}", ids=images, batch_size=batch_size)
+            right = out.prediction == y[j]
+            parts.append(pd.DataFrame(dict(image=images, radius=r, certified=out.certified.cpu(), correct=right.cpu(), draws=out.n.cpu())))
+        return pd.concat(parts, ignore_index=True).assign(precision="float32")
+    return memo.rows(kept, "decisions", range(len(x)), work, chunk)
 
 # %% ../nbs/api/29a_stages.ipynb #967b0cf5
 STAGES = {"corruptions": make_corruptions, "cvae": learn_cvae, "quality": judge_cvae,

@@ -439,7 +439,7 @@ def fit(
 ):
     "Train or load: returns the module (eval mode) and its log as a DataFrame; folder and time in `log.attrs`."
     device = chosen_device(device)
-    kept = memo.place(name, (loop, Run), build=build, loss=loss, index=index, schedule=schedule, seed=seed, validate=validate, log_every=log_every,
+    kept = memo.place(name, fit, build=build, loss=loss, index=index, schedule=schedule, seed=seed, validate=validate, log_every=log_every,
                       precision=training_precision(device))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator("weights", seed).initial_seed()))
