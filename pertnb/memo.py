@@ -65,9 +65,9 @@ def tree_text(
     "The tree as text: types and fields, without positions."
     if isinstance(node, list): return "[" + ",".join(map(tree_text, node)) + "]"
     if not isinstance(node, ast.AST): return repr(node)
-    said = [f"{k}={tree_text(v)}" for k, v in ast.iter_fields(node)
-            if k not in ("ctx", "kind", "type_comment") and v is not None and v != []]
-    return f"{type(node).__name__}({','.join(said)})"
+    parts = [f"{k}={tree_text(v)}" for k, v in ast.iter_fields(node)
+             if k not in ("ctx", "kind", "type_comment") and v is not None and v != []]
+    return f"{type(node).__name__}({','.join(parts)})"
 
 # %% ../nbs/api/00e_memo.ipynb #b20a9710
 def is_ours(
@@ -89,8 +89,10 @@ def names_defined(
 ):
     "Names that a statement at the top of a module binds, imports apart."
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)): return [node.name]
-    if isinstance(node, (ast.If, ast.Try, ast.With, ast.For)): return [n for child in ast.iter_child_nodes(node) for n in names_defined(child)]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, (ast.AnnAssign, ast.AugAssign)) else []
+    if isinstance(node, (ast.If, ast.Try, ast.With, ast.For)):
+        return [n for child in ast.iter_child_nodes(node) for n in names_defined(child)]
+    if isinstance(node, ast.Assign): targets = node.targets
+    else: targets = [node.target] if isinstance(node, (ast.AnnAssign, ast.AugAssign)) else []
     return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
 
 
@@ -102,7 +104,7 @@ def definitions(
     found = defaultdict(list)
     for node in Bare().visit(ast.parse(source_of(module))).body:
         for name in names_defined(node): found[name].append(node)
-    found.pop("__all__", None) # the list of public names decides nothing
+    found.pop("__all__", None) # the list of public names has no effect on results
     return dict(found)
 
 # %% ../nbs/api/00e_memo.ipynb #896410f8
@@ -147,7 +149,7 @@ PLAIN = bool, int, float, complex, str, bytes, type(None)
 def is_plain(
     value, # any object
 ):
-    "Whether a value is a number, a text, or a tuple of such: one whose text says all."
+    "Whether a value is a number, a text, or a tuple of such: its text then describes it completely."
     return isinstance(value, PLAIN) or isinstance(value, tuple) and all(map(is_plain, value))
 
 
@@ -161,7 +163,8 @@ def functions_in(
     if is_plain(value) or not depth: return []
     if isinstance(value, Mapping): value = list(value.values())
     elif is_dataclass(value): value = [getattr(value, f.name) for f in fields(value)]
-    return [f for v in value for f in functions_in(v, depth - 1)] if isinstance(value, (list, tuple, set, frozenset)) else []
+    if not isinstance(value, (list, tuple, set, frozenset)): return []
+    return [f for v in value for f in functions_in(v, depth - 1)]
 
 # %% ../nbs/api/00e_memo.ipynb #3360a7a8
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ def find_symbols(
     value = vars(sys.modules[module]).get(name)
     if isinstance(value, ModuleType):
         if not is_ours(value.__name__): return []
-        names = [attribute] if attribute else definitions(value.__name__) # a module handed on as a whole counts as a whole
+        names = [attribute] if attribute else definitions(value.__name__) # a module without attribute counts as a whole
         return [s for n in names for s in find_symbols(value.__name__, n)]
     if isinstance(value, (FunctionType, type)) or hasattr(value, "__wrapped__"): return functions_in(value)
     if name in definitions(module): return [Symbol(module, name)]
@@ -202,7 +205,7 @@ def find_symbols(
 def imports_of(
     module, # its name
 ):
-    "{name: (module, name there)} of the values of this package that a module imports by name, followed to where they are defined."
+    "{name: (module, name there)} of values of this package that a module imports by name, traced to their definition."
     found = {}
     for node in ast.walk(ast.parse(source_of(module))):
         if not isinstance(node, ast.ImportFrom) or not is_ours(origin := imported_from(node, module)): continue
@@ -227,7 +230,7 @@ def code_of(
 def is_library(
     thing, # function or class
 ):
-    "Whether something comes from Python or an installed package: then its name says what it is."
+    "Whether something comes from Python or an installed package, so that its name identifies it."
     code, module = code_of(thing), getattr(thing, "__module__", None)
     if module == "__main__": return False
     file = code.co_filename if code else getattr(sys.modules.get(module), "__file__", None)
@@ -240,13 +243,13 @@ def code_text(
     "Compiled code as text: instructions, names and constants, without the docstring."
     consts = list(code.co_consts)
     if consts and isinstance(consts[0], str) and not code.co_name.startswith("<"): consts[0] = None
-    said = [code_text(c) if isinstance(c, CodeType) else repr(c) for c in consts]
-    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {said}"
+    texts = [code_text(c) if isinstance(c, CodeType) else repr(c) for c in consts]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {texts}"
 
 
 def names_in(
     code, # of a function
-    kinds=("LOAD_GLOBAL", "LOAD_NAME"), # of instructions; () for all: attributes too
+    kinds=("LOAD_GLOBAL", "LOAD_NAME"), # of instructions; () for all, attributes included
 ):
     "Names that compiled code uses, its inner functions' included."
     own = {i.argval for i in dis.get_instructions(code) if i.opname in kinds} if kinds else set(code.co_names)
@@ -279,7 +282,7 @@ class Code:
 def symbol_text(
     symbol, # Symbol
 ):
-    "Its text, with its plain value and what tells apart the pieces that it uses; and these: Symbols, functions and classes."
+    "Its text, with its plain value and short texts of the pieces that it uses; and these pieces."
     found, value, links = definition_of(symbol.module, symbol.name), symbol.value, []
     for name, attribute in found.uses: links += find_symbols(symbol.module, name, attribute)
     for module, name in found.imports: links += imported_symbols(module, name)
@@ -303,7 +306,7 @@ def imported_symbols(
 def own_text(
     link, # Symbol, function or class
 ):
-    "A short text of a piece alone: what tells it from another one of the same name."
+    "A short text of a piece alone, which distinguishes it from another one of the same name."
     symbol = link if isinstance(link, Symbol) else symbol_of(link)
     if symbol: return digest(definition_of(symbol.module, symbol.name).text.encode())[:12]
     link = getattr(link, "__wrapped__", link)
@@ -316,7 +319,8 @@ def foreign_text(
 ):
     "Its text, with the plain values that it uses; and the functions, classes and Symbols that it uses."
     if isinstance(thing, type):
-        links = [v for v in vars(thing).values() if isinstance(v, FunctionType)] + [b for b in thing.__bases__ if b is not object]
+        methods = [v for v in vars(thing).values() if isinstance(v, FunctionType)]
+        links = methods + [b for b in thing.__bases__ if b is not object]
         values = {k: v for k, v in vars(thing).items() if is_plain(v) and not k.startswith("__")}
         return f"class {thing.__qualname__} {values}", links
     if not code_of(thing): return f"{type(thing).__name__} {getattr(thing, '__qualname__', '')}", []
@@ -325,8 +329,9 @@ def foreign_text(
     links = [f for v in values.values() for f in functions_in(v)]
     modules = [v.__name__ for v in values.values() if isinstance(v, ModuleType) and is_ours(v.__name__)]
     links += [s for m in modules for n in names_in(thing.__code__, ()) for s in find_symbols(m, n)]
-    told = {n: describe(v, Code()) for n, v in values.items() if isinstance(v, (*PLAIN, list, tuple, dict, set, torch.Tensor, np.ndarray))}
-    return code_text(thing.__code__) + repr(told), links
+    kinds = *PLAIN, list, tuple, dict, set, torch.Tensor, np.ndarray
+    data = {n: describe(v, Code()) for n, v in values.items() if isinstance(v, kinds)}
+    return code_text(thing.__code__) + repr(data), links
 
 # %% ../nbs/api/00e_memo.ipynb #752a9476
 def code_key(
@@ -346,11 +351,12 @@ def describe(
     for kinds, say in DESCRIBED:
         if isinstance(value, kinds): return say(value, code)
     if isinstance(getattr(value, "digest", None), str):
-        return dict(of=class_name(value, code), digest=value.digest, index=describe(getattr(value, "index", None), code))
+        index = describe(getattr(value, "index", None), code)
+        return dict(of=class_name(value, code), digest=value.digest, index=index)
     if callable(value) and hasattr(value, "__wrapped__"): return describe(value.__wrapped__, code)
     if hasattr(value, "__dict__"): return dict(of=class_name(value, code), fields=describe(vars(value), code))
-    raise TypeError(f"{type(value).__name__} {value!r:.60} can't be part of a key: hand in numbers, texts, tensors, modules or "
-                    "functions, or give it an attribute `digest`, a text")
+    raise TypeError(f"{type(value).__name__} {value!r:.60} can't be part of a key: use numbers, texts, tensors, modules "
+                    "or functions, or give it an attribute `digest`, a text")
 
 
 def class_name(value, code):
@@ -363,14 +369,16 @@ def describe_module(
     module, # nn.Module
     code,   # as in `describe`
 ):
-    "Weights, and of each submodule its class and plain settings; a class lists in NOT_IN_KEY what decides nothing."
+    "Weights, and each submodule's class and settings, except those that its class lists in NOT_IN_KEY."
     parts = {}
     for name, m in module.named_modules():
         aside = ("training", *getattr(type(m), "NOT_IN_KEY", ()))
-        told = {k: v for k, v in vars(m).items() if not k.startswith("_") and k not in aside and not isinstance(v, torch.nn.Module)}
-        parts[name] = dict(of=class_name(m, code), fields=describe(told, code))
+        public = {k: v for k, v in vars(m).items() if not k.startswith("_") and k not in aside}
+        settings = {k: v for k, v in public.items() if not isinstance(v, torch.nn.Module)}
+        parts[name] = dict(of=class_name(m, code), fields=describe(settings, code))
     state = module.state_dict()
-    return dict(weights=digest(*state.values()), parts=digest(json.dumps([list(state), parts], sort_keys=True).encode()))
+    text = json.dumps([list(state), parts], sort_keys=True)
+    return dict(weights=digest(*state.values()), parts=digest(text.encode()))
 
 
 def describe_function(
@@ -379,12 +387,13 @@ def describe_function(
 ):
     "Name of a function, and what it captured or has as defaults; its code goes into `code`."
     code.add(function)
-    if symbol_of(function) and "<locals>" not in function.__qualname__: return dict(function=function.__qualname__) # all of it stands in its definition
+    in_full = symbol_of(function) and "<locals>" not in function.__qualname__ # its definition describes it completely
+    if in_full: return dict(function=function.__qualname__)
     cells = zip(function.__code__.co_freevars, function.__closure__ or ())
     captured = {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    told = {k: v for k, v in captured.items() if v is not function}
-    return dict(function=function.__qualname__, captured=describe(told, code), defaults=describe(defaults, code))
+    others = {k: v for k, v in captured.items() if v is not function}
+    return dict(function=function.__qualname__, captured=describe(others, code), defaults=describe(defaults, code))
 
 
 def is_empty(cell):
@@ -428,12 +437,12 @@ def place(
     name, # what is made, e.g. "evaluation"
     functions, # that make it: one or several
     /,
-    **inputs, # everything that they are given and that decides
+    **inputs, # everything that they are given and that has an effect
 ):
     "Where the result of a step is kept."
     code = Code()
-    told = describe(dict(functions=functions, **inputs), code)
-    key = dict(name=name, inputs=told, code=code.digest())
+    description = describe(dict(functions=functions, **inputs), code)
+    key = dict(name=name, inputs=description, code=code.digest())
     return Kept(runs_dir() / f"{name}-{digest(json.dumps(key, sort_keys=True).encode())[:10]}", key)
 
 # %% ../nbs/api/00e_memo.ipynb #147f6206
@@ -457,14 +466,14 @@ def bundle_digests(
     folder, name, # as above
     files,        # {suffix: bytes}
 ):
-    "{suffix: digest}; bound to run and bundle, so that files of another one are strange here."
+    "{suffix: digest}; they depend on run and bundle, so that files of another one do not match."
     return {suffix: digest(f"{Path(folder).name}/{name}{suffix}".encode(), data) for suffix, data in files.items()}
 
 # %% ../nbs/api/00e_memo.ipynb #36f1c59d
 def read_bundle(
     folder, name, # of the bundle
 ):
-    "{suffix: bytes}, or None where there is no whole one; Damaged where the bytes are not those that were sealed."
+    "{suffix: bytes}, or None if there is no complete one; Damaged if the bytes are not those that were sealed."
     path, seal = Path(folder) / f"{name}.seal", None
     while True: # another process may be writing it
         before, seal = seal, path.read_bytes() if path.exists() else b""
@@ -485,7 +494,7 @@ def write_bundle(
     files,        # {suffix: bytes}
     before=None,  # {suffix: bytes} that are there
 ):
-    "Write a bundle; one that is there is exchanged for it."
+    "Write a bundle, in place of one that is there."
     seal, new = Path(folder) / f"{name}.seal", bundle_digests(folder, name, files)
     for old in (bundle_digests(folder, name, before or {}), None):
         with atomic_write(seal) as tmp: tmp.write_text(json.dumps(dict(sealed=new, before=old)))
@@ -496,7 +505,7 @@ def write_bundle(
 def sound_bundle(
     folder, name, # of the bundle
 ):
-    "{suffix: bytes}, or None where it has to be made; says so where it was damaged."
+    "{suffix: bytes}, or None if it has to be made; prints a line if it was damaged."
     try: return read_bundle(folder, name)
     except Damaged as error:
         print(f"{error}: made again", flush=True)
@@ -510,7 +519,7 @@ def part(
     work, # () -> rows (DataFrame), and {name: tensor} or None
     last=True, # whether no other part follows: then no time box stops after it
 ):
-    "Rows and tensors that work() gives; read where they are kept, else made and kept."
+    "Rows and tensors that work() gives; read if they are kept, else made and kept."
     with locked(kept.folder / f"{name}.lock"):
         files = sound_bundle(kept.folder, name)
         new = files is None
@@ -534,7 +543,7 @@ def rows(
     of="image", # the column that names the unit of a row
     shard=(0, 1), # number of this process, and how many there are
 ):
-    "Rows of all units in the order of `todo`, this process's share being made where it is missing; how many were there, in `attrs`."
+    "Rows of all units in the order of `todo`; missing ones of this process are made; `attrs`: number kept before."
     mine = f"{name}-{shard[0]}"
     with locked(kept.folder / f"{mine}.lock"):
         shards = kept_shards(kept, name, None if shard[1] == 1 else mine)
@@ -557,7 +566,8 @@ def kept_shards(
 ):
     "{bundle: CSV in bytes} of all processes, as they are on disk."
     found = {}
-    for bundle in sorted({path.stem for suffix in (".csv", ".seal", ".lock") for path in kept.folder.glob(f"{name}-*{suffix}")}):
+    paths = [path for suffix in (".csv", ".seal", ".lock") for path in kept.folder.glob(f"{name}-*{suffix}")]
+    for bundle in sorted({path.stem for path in paths}):
         if mine is None: sweep(kept.folder / f"{bundle}.csv") # of a process that was killed
         try: files = sound_bundle(kept.folder, bundle) if mine in (None, bundle) else read_bundle(kept.folder, bundle)
         except Damaged: continue # its own process mends it
@@ -585,7 +595,8 @@ def ordered(
         out.append(rows[rows[of].isin(place_of)])
         for unit in set(rows[of]): place_of.pop(unit, None)
     order = {unit: k for k, unit in enumerate(todo)}
-    rows = pd.concat(out, ignore_index=True).sort_values(of, key=lambda units: units.map(order), kind="stable", ignore_index=True)
+    by_order = dict(key=lambda units: units.map(order), kind="stable", ignore_index=True)
+    rows = pd.concat(out, ignore_index=True).sort_values(of, **by_order)
     rows.attrs = dict(there=there)
     return rows
 
@@ -595,7 +606,7 @@ def append(
     name,   # of the list
     rows,   # DataFrame
 ):
-    "Add rows to a list, alone in it."
+    "Add rows to a list; other processes wait."
     with locked(folder / f"{name}.lock"):
         before = sound_bundle(folder, name)
         write_bundle(folder, name, with_more(before, rows, folder / name), before)
@@ -605,6 +616,6 @@ def read(
     folder, # Path
     name,   # of the list
 ):
-    "The rows of a list, or None where there are none."
+    "The rows of a list, or None if there are none."
     files = sound_bundle(folder, name)
     return parse_rows(files[".csv"], folder / name) if files else None
