@@ -355,8 +355,8 @@ def describe(
         return dict(of=class_name(value, code), digest=value.digest, index=index)
     if callable(value) and hasattr(value, "__wrapped__"): return describe(value.__wrapped__, code)
     if hasattr(value, "__dict__"): return dict(of=class_name(value, code), fields=describe(vars(value), code))
-    raise TypeError(f"{type(value).__name__} {value!r:.60} can't be part of a key: use numbers, texts, tensors, modules "
-                    "or functions, or give it an attribute `digest`, a text")
+    raise TypeError(f"{type(value).__name__} {value!r:.60} can't be part of a key: use numbers, texts, tensors, "
+                    "modules or functions, or give it an attribute `digest`, a text")
 
 
 def class_name(value, code):
