@@ -22,7 +22,7 @@ from PIL import Image
 from .arrays import find_fault, open_array, read_info, stamp_files
 from .checks import check_number, described
 from .pairs import crop_flip, draw_crop_flip, generator, to_float
-from .paths import atomic_write, data_root, digest, locked, package_root, shown
+from .paths import atomic_write, data_root, digest, locked, package_root, shorten_path
 
 # %% ../nbs/api/19_illumination.ipynb #60bd74d1
 MATERIALS = tuple("""unassigned|I can't tell|More than one material|Cardboard|Ceramic|Concrete|Cork/corkboard|Dirt|Fabric/cloth|Foliage|Food|Fur|Glass
@@ -99,7 +99,7 @@ def scene_folders(
     for part in (root, root/"train", root/"test"):
         for p in sorted(part.iterdir(), key=lambda p: p.name) if part.is_dir() else ():
             if not p.is_dir() or not any(LAYER.fullmatch(f.name) for f in p.iterdir()): continue
-            if p.name in found: raise ValueError(f"scene {p.name} is in {shown(found[p.name])} and in {shown(p)}: remove one")
+            if p.name in found: raise ValueError(f"scene {p.name} is in {shorten_path(found[p.name])} and in {shorten_path(p)}: remove one")
             found[p.name] = p
     return dict(sorted(found.items()))
 
@@ -113,7 +113,7 @@ def find_layer(
     "The file of a layer at this mip or the next finer one, and its mip; FileNotFoundError in one line."
     for k in range(mip, -1, -1):
         if (file := folder/f"{stem}_mip{k}.{suffix}").exists(): return file, k
-    raise FileNotFoundError(f"{shown(folder)} has no {stem}_mip{mip}.{suffix} and no finer one: unpack this scene again, or remove it")
+    raise FileNotFoundError(f"{shorten_path(folder)} has no {stem}_mip{mip}.{suffix} and no finer one: unpack this scene again, or remove it")
 
 
 def read_layer(
@@ -123,9 +123,9 @@ def read_layer(
     file, k = find_layer(folder, stem, suffix, mip)
     try:
         with file.open("rb") as f, Image.open(f) as image: image = image.convert("RGB") if suffix == "jpg" else image.copy()
-    except (OSError, SyntaxError, zipfile.BadZipFile) as error: raise ValueError(f"{shown(file)} can't be read ({error}): unpack it again") from None
-    if suffix == "png" and image.mode != "P": raise ValueError(f"{shown(file)} is a picture of mode {image.mode}, not a map with a palette: unpack it again")
-    if image.size != mip_size(k)[::-1]: raise ValueError(f"{shown(file)} has {image.size[1]} x {image.size[0]} pixels, mip {k} has {' x '.join(map(str, mip_size(k)))}: unpack it again")
+    except (OSError, SyntaxError, zipfile.BadZipFile) as error: raise ValueError(f"{shorten_path(file)} can't be read ({error}): unpack it again") from None
+    if suffix == "png" and image.mode != "P": raise ValueError(f"{shorten_path(file)} is a picture of mode {image.mode}, not a map with a palette: unpack it again")
+    if image.size != mip_size(k)[::-1]: raise ValueError(f"{shorten_path(file)} has {image.size[1]} x {image.size[0]} pixels, mip {k} has {' x '.join(map(str, mip_size(k)))}: unpack it again")
     if k < mip: image = image.resize(mip_size(mip)[::-1], Image.Resampling.LANCZOS if suffix == "jpg" else Image.Resampling.NEAREST)
     return np.asarray(image)
 
@@ -137,7 +137,7 @@ def read_scene(
     "Images under the 25 lights, uint8 (25, 3, H, W), and classes, uint8 (H, W)."
     images = np.stack([read_layer(folder, f"dir_{k}", "jpg", mip) for k in range(N_LIGHTS)]).transpose(0, 3, 1, 2)
     materials = read_layer(folder, "materials", "png", mip)
-    if materials.max() >= len(CLASS_OF): raise ValueError(f"{shown(folder)}: materials_mip{mip}.png has index {materials.max()}, known are 0 to {len(CLASS_OF) - 1}: unpack it again")
+    if materials.max() >= len(CLASS_OF): raise ValueError(f"{shorten_path(folder)}: materials_mip{mip}.png has index {materials.max()}, known are 0 to {len(CLASS_OF) - 1}: unpack it again")
     return np.ascontiguousarray(images), CLASS_OF[materials]
 
 # %% ../nbs/api/19_illumination.ipynb #9c30c867
@@ -249,7 +249,7 @@ def load_scenes(
 ):
     "A part of a data set as Scenes; FileNotFoundError where it has none."
     folders, (H, W) = find_scenes(name, part, root), mip_size(mip)
-    if not folders: raise FileNotFoundError(f"there are no {part} scenes of {name} in {shown(Path(root or data_root())/DATA[name])}: unpack them there, or use data=mi_packaged")
+    if not folders: raise FileNotFoundError(f"there are no {part} scenes of {name} in {shorten_path(Path(root or data_root())/DATA[name])}: unpack them there, or use data=mi_packaged")
     if n is not None: check_number("n", n, 1, whole=True)
     if name == "mi_packaged":
         images, classes = np.empty((len(folders), N_LIGHTS, 3, H, W), np.uint8), np.empty((len(folders), H, W), np.uint8)
@@ -269,7 +269,7 @@ def resolve_scenes(
     root = Path(root or data_root())
     chosen = name if name != "auto" else next((d for d in ("mi", "mi_rendered") if find_scenes(d, "train", root)), "mi_packaged")
     missing = [d for d in DATA if list(DATA).index(d) < list(DATA).index(chosen)] if name == "auto" else []
-    why = f", because there are no training scenes in {' or '.join(shown(root/DATA[d]) for d in missing)}" if missing else ""
+    why = f", because there are no training scenes in {' or '.join(shorten_path(root/DATA[d]) for d in missing)}" if missing else ""
     print(f"data: {chosen}{why}")
     return chosen
 

@@ -18,7 +18,7 @@ from statsmodels.stats.proportion import proportion_confint
 from . import memo
 from .checks import check_columns, check_labels, check_number
 from .attack import many, nested_robustness, train_attack
-from .device import compiled_set, full_precision
+from .device import compile_set, full_precision
 from .nets import make_classifier
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, on_cpu, to_float
 from .paths import data_root
@@ -170,7 +170,7 @@ def train_classifier(
     "Train (or load) a classifier by a method: returns it in eval mode, and its log."
     if not method.startswith("cvae"): pset = None # what a method doesn't use is not part of its key
     attack = attack if attack and method in PERTURBED else {}
-    loss = classifier_loss(method, views, compiled_set(pset, schedule.compile), pad, **attack)
+    loss = classifier_loss(method, views, compile_set(pset, schedule.compile), pad, **attack)
     if validation is not None: kw |= dict(validate=validation_loss(method, validation, pset, seed, **attack))
     return fit_classifier(method, loss, views, schedule, net, start, seed, **kw)
 

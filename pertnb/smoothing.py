@@ -22,7 +22,7 @@ from scipy.stats import binom
 from . import memo
 from .attack import frozen
 from .checks import check_labels, check_number, described
-from .device import compiled_set, full_precision
+from .device import compile_set, full_precision
 from .nets import fuse
 from .pairs import generator, to_float
 from .robust import draw_images, fit_classifier
@@ -414,5 +414,5 @@ def train_smoothed(
     **kw,       # device, progress, ... of `fit`
 ):
     "Train (or load) the base classifier of a smoothed one: returns it in eval mode, and its log."
-    loss = smoothing_loss(views, compiled_set(pset, schedule.compile), sigma)
+    loss = smoothing_loss(views, compile_set(pset, schedule.compile), sigma)
     return fit_classifier("cvae_smoothing", loss, views, schedule, net, start, seed, **kw)

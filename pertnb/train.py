@@ -27,7 +27,7 @@ from . import affine, attack, cvae, illumination, memo, pairs
 from .checks import check_number
 from .clock import DEADLINE, check_time, time_is_up
 from .cvae import elbo, piecewise
-from .device import COMPILE, as_written, chosen_device, compiled
+from .device import COMPILE, as_written, choose_device, compile_module
 from .device import training_autocast, training_precision, widen_outputs
 from .pairs import check_pairing, draw_pairs, generator
 from .paths import atomic_write, locked, read_tensors, write_tensors
@@ -357,7 +357,7 @@ def loop(
     if accelerator.num_processes > 1 and DEADLINE.get() < math.inf: raise ValueError(f"{run.folder.name}: a time box is for one process, here are {accelerator.num_processes}")
     module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
     hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
-    module, optimizer = accelerator.prepare(compiled(module, run.schedule.compile, run.device), optimizer)
+    module, optimizer = accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer)
     bar = tqdm(total=run.steps * run.batch, initial=step * run.batch, unit=" samples", unit_scale=True, disable=not progress, mininterval=2)
     sums, losses, started = unfinished(row, run.device)
     saved = time.perf_counter()
@@ -438,7 +438,7 @@ def fit(
     checkpoint_every=60,  # seconds
 ):
     "Train or load: returns the module (eval mode) and its log as a DataFrame; folder and time in `log.attrs`."
-    device = chosen_device(device)
+    device = choose_device(device)
     kept = memo.place(name, fit, build=build, loss=loss, index=index, schedule=schedule, seed=seed, validate=validate, log_every=log_every,
                       precision=training_precision(device))
     with torch.random.fork_rng(devices=[]):
