@@ -11,11 +11,11 @@ __all__ = ['ABSTAIN', 'BLOCK', 'CORRECTIONS', 'check_level', 'lower_bound', 'upp
 # %% ../nbs/api/16_smoothing.ipynb #7858285a
 import math
 from dataclasses import dataclass
+from functools import partial
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 from accelerate import PartialState
 from scipy.special import betaincc, betaincinv, betaln, ndtr, ndtri
 from scipy.stats import binom
@@ -23,12 +23,12 @@ from . import memo
 from .attack import frozen
 from .checks import check_labels, check_number, described
 from .device import compiled_set, full_precision
+from .losses import NoisePoint, set_loss
 from .nets import fuse
 from .pairs import generator, to_float
 from .robust import draw_images, fit_classifier
 from .sets import check_latents
 from .strong import Ball, worst_case
-from .train import share
 
 # %% ../nbs/api/16_smoothing.ipynb #3071024b
 def check_level(
@@ -392,17 +392,10 @@ def smoothing_loss(
     pad=4, # of the crop
 ):
     "A loss for `fit`: mean cross-entropy at u from N(0, sigma^2 I); logs the accuracy there."
-    check_number("sigma", sigma, above=True), check_number("pad", pad, whole=True)
-    def loss(module, i, gen, t):
-        x, y = draw_images(views, i, "standard", gen, pad)
-        u = sigma * torch.randn(len(x), pset.latent, generator=gen, device=gen.device)
-        x, y, u = share(x, y, u)
-        with torch.no_grad(): x = pset.perturb(x, u, pset.prior(x))
-        logits = module(x)
-        return F.cross_entropy(logits, y), dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
-    return loss
+    check_number("pad", pad, whole=True)
+    return set_loss(partial(draw_images, views, method="standard", pad=pad), NoisePoint(pset, sigma))
 
-
+# %% ../nbs/api/16_smoothing.ipynb #11e1df50
 def train_smoothed(
     views,      # Views of the training images
     pset,       # PerturbationSet
