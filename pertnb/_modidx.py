@@ -345,6 +345,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                'pertnb.losses.check_method': ('api/losses.html#check_method', 'pertnb/losses.py'),
                                'pertnb.losses.choose_point': ('api/losses.html#choose_point', 'pertnb/losses.py'),
                                'pertnb.losses.cross_entropy': ('api/losses.html#cross_entropy', 'pertnb/losses.py'),
+                               'pertnb.losses.decode_points': ('api/losses.html#decode_points', 'pertnb/losses.py'),
                                'pertnb.losses.mix_losses': ('api/losses.html#mix_losses', 'pertnb/losses.py'),
                                'pertnb.losses.set_loss': ('api/losses.html#set_loss', 'pertnb/losses.py')},
             'pertnb.memo': { 'pertnb.memo.Bare': ('api/memo.html#bare', 'pertnb/memo.py'),
