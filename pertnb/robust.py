@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'ROBUSTBENCH', 'check_methods', 'draw_images', 'classifier_loss', 'validation_loss', 'fit_classifier',
-           'train_classifier', 'pretrained', 'train_methods', 'is_correct', 'accuracy_rows', 'robust_rows',
-           'worst_rows', 'attacked_part', 'accuracies', 'evaluate', 'summarise', 'compare']
+           'train_classifier', 'load_pretrained', 'describe_log', 'train_methods', 'is_correct', 'accuracy_rows',
+           'robust_rows', 'worst_rows', 'attack_part', 'unattacked_rows', 'evaluate', 'summarise', 'compare']
 
 # %% ../nbs/api/11_robust.ipynb #9259f60d
 from functools import partial
@@ -50,7 +50,9 @@ def draw_images(
     pad=4,  # of the crop; 0: none
 ):
     "Augmented training images, float (B, 3, H, W), and their labels."
-    view = torch.randint(1, len(views.names) + 1, i.shape, generator=gen, device=gen.device) if method == "cifar10c" else None
+    view = None
+    if method == "cifar10c":
+        view = torch.randint(1, len(views.names) + 1, i.shape, generator=gen, device=gen.device)
     x = views.gather(i, view)
     if pad: x = crop_flip(x, *draw_crop_flip(len(i), pad, gen), pad)
     if method == "augmix":
@@ -87,9 +89,11 @@ def validation_loss(
     "validate(module) for `fit`: the method's mean loss on the images, the same draws at every call."
     loss = classifier_loss(method, views, pset, pad=0, **attack)
     def validate(module):
-        parts = views.index.split(batch_size)
-        each = [loss(module, i, generator("validation", seed, k, device=i.device), 0.)[0].detach() * len(i) for k, i in enumerate(parts)]
-        return sum(each) / len(views)
+        total = 0
+        for k, i in enumerate(views.index.split(batch_size)):
+            value, _ = loss(module, i, generator("validation", seed, k, device=i.device), 0.)
+            total = total + value.detach() * len(i)
+        return total / len(views)
     return validate
 
 # %% ../nbs/api/11_robust.ipynb #c96df320
@@ -104,7 +108,8 @@ def fit_classifier(
     **kw,     # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a loss: returns it in eval mode, and its log."
-    return fit(f"classifier-{method}", started(lambda: make_classifier(**net), start), loss, views.index, schedule, seed, **kw)
+    build = started(partial(make_classifier, **net), start)
+    return fit(f"classifier-{method}", build, loss, views.index, schedule, seed, **kw)
 
 # %% ../nbs/api/11_robust.ipynb #26f64592
 def train_classifier(
@@ -127,25 +132,38 @@ def train_classifier(
     return fit_classifier(method, loss, views, schedule, net, start, seed, **kw)
 
 # %% ../nbs/api/11_robust.ipynb #f4b5d004
-ROBUSTBENCH = {"augmix": ("Hendrycks2020AugMix_ResNeXt", "corruptions"), "l2": ("Engstrom2019Robustness", "L2"), "linf": ("Engstrom2019Robustness", "Linf")}
+ROBUSTBENCH = {"augmix": ("Hendrycks2020AugMix_ResNeXt", "corruptions"), "l2": ("Engstrom2019Robustness", "L2"),
+               "linf": ("Engstrom2019Robustness", "Linf")}
 
 
-def pretrained(
+def load_pretrained(
     method,  # one of METHODS
     device,  # torch.device
 ):
-    "robustbench's model for a method of ROBUSTBENCH, in eval mode; None for other methods, and, with a line, where the package is absent."
+    "robustbench's model for a method, in eval mode; None, with a message, without the package; None for other methods."
     if method not in ROBUSTBENCH: return None
     name, threat = ROBUSTBENCH[method]
     try: from robustbench.utils import load_model
     except ImportError:
-        print(f"{METHODS[method]}: trained here; with the package robustbench installed, its {name} ({threat}) would be loaded instead")
+        print(f"{METHODS[method]}: trained here; with the package robustbench installed, its {name} ({threat}) "
+              "would be loaded instead")
         return None
-    return load_model(model_name=name, model_dir=data_root()/"robustbench", dataset="cifar10", threat_model=threat).to(device).eval()
+    folder = data_root()/"robustbench"
+    return load_model(model_name=name, model_dir=folder, dataset="cifar10", threat_model=threat).to(device).eval()
+
+# %% ../nbs/api/11_robust.ipynb #032a9cd9
+def describe_log(
+    method, # one of METHODS
+    log,    # DataFrame of its training
+):
+    "How long it took, and its best row, or its last loss if nothing chose a row."
+    end = f"last loss {log.loss.iloc[-1]:.2f}"
+    if "validation" in log: end = f"best of {len(log)} rows: {int(log.validation.idxmin()) + 1}"
+    return f"{METHODS[method]:28} {log.attrs['seconds']:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {end}"
 
 # %% ../nbs/api/11_robust.ipynb #b783c7cf
 def train_methods(
-    settings,   # presets.resolve("cifar10c_robust", ...)
+    settings,   # of presets.resolve("cifar10c_robust", ...)
     methods,    # names, of METHODS
     train,      # Views of the training images
     validation, # Views of the images set aside
@@ -156,19 +174,18 @@ def train_methods(
     **kw,       # device, progress, ... of `fit`
 ):
     "Classifiers by method, {method: model}; a line for each says how long it took."
-    s, start, models, logs = settings, None, {}, {} if logs is None else logs
-    attack = s.attack()
+    start, models, logs = None, {}, {} if logs is None else logs
+    net, attack = dict(settings.net(), n_classes=n_classes), settings.attack()
+    if not settings.early_stopping: validation = None
     for method in sorted(methods, key=lambda m: m != "standard"):
-        if s.pretrained and n_classes == 10 and (model := pretrained(method, kw.get("device"))):
+        if settings.pretrained and n_classes == 10 and (model := load_pretrained(method, kw.get("device"))):
             models[method] = model
             continue
-        schedule = Schedule(**s.training(method))
-        models[method], log = train_classifier(method, train, schedule, dict(s.net(), n_classes=n_classes), pset, start, attack,
-                                               validation if s.early_stopping else None, seed, **kw)
-        logs[method] = log
-        if method == "standard" and s.warm_start: start = models[method].state_dict()
-        best = f"best of {len(log)} rows: {int(log.validation.idxmin()) + 1}" if s.early_stopping else f"last loss {log.loss.iloc[-1]:.2f}"
-        print(f"{METHODS[method]:28} {log.attrs['seconds']:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {best}")
+        schedule = Schedule(**settings.training(method))
+        model, log = train_classifier(method, train, schedule, net, pset, start, attack, validation, seed, **kw)
+        models[method], logs[method] = model, log
+        if method == "standard" and settings.warm_start: start = model.state_dict()
+        print(describe_log(method, log))
     return models
 
 # %% ../nbs/api/11_robust.ipynb #b3eed2e8
@@ -184,21 +201,21 @@ def is_correct(
     check_labels(y, len(x))
     return torch.cat([model(to_float(a)).argmax(1) == b for a, b in zip(x.split(batch_size), y.split(batch_size))])
 
-
+# %% ../nbs/api/11_robust.ipynb #95f9d0b7
 def accuracy_rows(
     model,  # classifier in eval mode
     views,  # Views of test images
     kind,   # "perturbed" or "ood"
     clean=False, # also rows of the original images
 ):
-    "One row an image and corruption: kind, corruption, eps (0), image, correct."
-    x, _, i, c = evaluation_pairs(views)
-    parts = [pd.DataFrame(dict(kind=kind, corruption=[views.names[j] for j in c.tolist()], image=i.cpu().numpy(),
-                               correct=is_correct(model, views.gather(i, c.to(i.device) + 1), views.labels[i]).cpu().numpy()))]
-    if clean:
-        i = views.index
-        parts.insert(0, pd.DataFrame(dict(kind="clean", corruption="none", image=i.cpu().numpy(),
-                                          correct=is_correct(model, views.images[i], views.labels[i]).cpu().numpy())))
+    "One row per image and corruption: kind, corruption, eps (0), image, correct."
+    def rows(kind, corruption, images, i):
+        correct = is_correct(model, images, views.labels[i])
+        columns = dict(kind=kind, corruption=corruption, image=i.cpu().numpy(), correct=correct.cpu().numpy())
+        return pd.DataFrame(columns)
+    _, _, i, c = evaluation_pairs(views)
+    parts = [rows(kind, [views.names[j] for j in c.tolist()], views.gather(i, c.to(i.device) + 1), i)]
+    if clean: parts.insert(0, rows("clean", "none", views.images[views.index], views.index))
     return pd.concat(parts, ignore_index=True).assign(eps=0.0)
 
 # %% ../nbs/api/11_robust.ipynb #23648bd2
@@ -211,15 +228,16 @@ def robust_rows(
     steps=50,
     batch_size=None, # default: `many`
 ):
-    "One row an image and radius: kind 'robust', eps, image, correct; and the adversarial u (N, K) at the largest radius."
-    parts, us, few, batch_size = [], [], len(x) if few is None else few, batch_size or many(x.device)
+    "One row per image and radius: kind 'robust', eps, image, correct; and the worst u (N, K) at the largest radius."
+    parts, us = [], []
+    few, batch_size = len(x) if few is None else few, batch_size or many(x.device)
     edges = sorted({*range(0, len(x), batch_size), min(few, len(x)), len(x)})
     for lo, hi in zip(edges, edges[1:]):
         these = radii if hi <= few else radii[-1:]
         correct, u = nested_robustness(pset, model, to_float(x[lo:hi]), y[lo:hi], these, steps=steps)
         us.append(u)
-        parts += [pd.DataFrame(dict(kind="robust", corruption="learned", eps=float(r), image=range(lo, hi), correct=c.cpu().numpy()))
-                  for r, c in zip(these, correct)]
+        parts += [pd.DataFrame(dict(kind="robust", corruption="learned", eps=float(r), image=range(lo, hi),
+                                    correct=c.cpu().numpy())) for r, c in zip(these, correct)]
     return pd.concat(parts, ignore_index=True), torch.cat(us)
 
 # %% ../nbs/api/11_robust.ipynb #505c11bf
@@ -230,9 +248,9 @@ def worst_rows(
     pgd,   # rows of robust_rows
     steps=50,
     restarts=1,
-    seed=0,# of the random starts
+    seed=0, # of the random starts
 ):
-    "Rows of kind 'worst' for the images that were attacked at all radii; column zero_gradients counts the steps of AutoPGD without a gradient."
+    "Rows of kind 'worst' for the images attacked at all radii; zero_gradients counts steps of AutoPGD without one."
     check_columns(pgd, ["eps", "image", "correct"])
     held = pgd.pivot(index="image", columns="eps", values="correct").dropna().astype(bool)
     alive, parts = pd.Series(True, held.index), []
@@ -240,16 +258,18 @@ def worst_rows(
         alive, zeros = alive & held[eps], pd.Series(0, held.index)
         i = torch.tensor(held.index[alive].to_numpy())
         if len(i):
-            out = strong_attack(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts, generator("strong", seed, eps), ("apgd-ce", "apgd-dlr"), many(x.device))
+            out = strong_attack(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts,
+                                generator("strong", seed, eps), ("apgd-ce", "apgd-dlr"), many(x.device))
             zeros[alive], alive[alive] = out.zero_gradients.cpu().numpy(), out.correct.cpu().numpy()
-        parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=held.index, correct=alive.to_numpy(), zero_gradients=zeros.to_numpy())))
+        parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=held.index,
+                                       correct=alive.to_numpy(), zero_gradients=zeros.to_numpy())))
     return pd.concat(parts, ignore_index=True)
 
 # %% ../nbs/api/11_robust.ipynb #9b668a04
-def attacked_part(
+def attack_part(
     model, pset, # classifier in eval mode, PerturbationSet
     x, y,  # all test images uint8 (N, C, H, W) and their labels (N,)
-    lo, hi,# the images of this part
+    lo, hi, # the images of this part
     few,   # images attacked at all radii, the first ones
     radii, # ascending
     steps, # of PGD
@@ -258,19 +278,23 @@ def attacked_part(
 ):
     "Rows of kinds 'robust' and 'worst' of images lo to hi, and PGD's u (hi - lo, K) at the largest radius."
     rows, u = robust_rows(model, pset, x[lo:hi], y[lo:hi], radii, max(0, min(few, hi) - lo), steps)
-    if lo < few: rows = pd.concat([rows, worst_rows(model, pset, x[lo:hi], y[lo:hi], rows, strong_steps, seed=f"{seed}, from {lo}" if lo else seed)], ignore_index=True)
+    if lo < few:
+        starts = f"{seed}, from {lo}" if lo else seed
+        worst = worst_rows(model, pset, x[lo:hi], y[lo:hi], rows, strong_steps, seed=starts)
+        rows = pd.concat([rows, worst], ignore_index=True)
     return rows.assign(image=rows.image + lo), u
 
 # %% ../nbs/api/11_robust.ipynb #fdb49507
-def accuracies(
+def unattacked_rows(
     model, # classifier in eval mode
     test,  # Views of the first test images with the training corruptions
     ood,   # Views of the same images with corruptions never trained on
 ):
     "Rows of kinds 'clean', 'perturbed' and 'ood'."
-    return pd.concat([accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood")], ignore_index=True)
+    parts = accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood")
+    return pd.concat(parts, ignore_index=True)
 
-
+# %% ../nbs/api/11_robust.ipynb #47011938
 def evaluate(
     model, # classifier in eval mode
     pset,  # PerturbationSet
@@ -284,23 +308,26 @@ def evaluate(
     chunk=1000, # images a part
 ):
     "Rows of clean, perturbed, ood, robust and worst-case predictions, and PGD's u (N, K) at the largest radius."
-    kept = memo.place("evaluation", (accuracies, attacked_part), model=model, pset=pset, test=test, ood=ood, x=x, y=y, radii=[float(r) for r in radii],
-                 steps=steps, strong_steps=strong_steps, seed=seed, chunk=chunk, precision="float32")
-    def attacked(lo):
-        rows, u = attacked_part(model, pset, x, y, lo, min(lo + chunk, len(x)), len(test), radii, steps, strong_steps, seed)
+    kept = memo.place("evaluation", (unattacked_rows, attack_part), model=model, pset=pset, test=test, ood=ood,
+                      x=x, y=y, radii=[float(r) for r in radii], steps=steps, strong_steps=strong_steps, seed=seed,
+                      chunk=chunk, precision="float32")
+    def look(): return unattacked_rows(model, test, ood).assign(precision="float32"), None
+    def attack(lo):
+        hi = min(lo + chunk, len(x))
+        rows, u = attack_part(model, pset, x, y, lo, hi, len(test), radii, steps, strong_steps, seed)
         return rows.assign(precision="float32"), dict(u=u)
-    rows, us = [memo.part(kept, "accuracy", lambda: (accuracies(model, test, ood).assign(precision="float32"), None), last=False)[0]], []
+    parts, us = [memo.part(kept, "accuracy", look, last=False)[0]], []
     for lo in range(0, len(x), chunk):
-        found, tensors = memo.part(kept, f"attacked-{lo:06}", partial(attacked, lo), last=lo + chunk >= len(x))
-        rows.append(found)
+        rows, tensors = memo.part(kept, f"attacked-{lo:06}", partial(attack, lo), last=lo + chunk >= len(x))
+        parts.append(rows)
         us.append(tensors["u"])
-    return pd.concat(rows, ignore_index=True), torch.cat(us).to(x.device)
+    return pd.concat(parts, ignore_index=True), torch.cat(us).to(x.device)
 
 # %% ../nbs/api/11_robust.ipynb #682ab924
 def summarise(
     rows, # with column `method`, and `seed` where there are several
 ):
-    "One row a method, kind and radius: accuracy, its 95% interval (low, high), sd over seeds (nan for one), n images, seeds; in percent but the last two."
+    "Per method, kind and radius: accuracy in %, its 95% interval (low, high), sd over seeds; numbers of images, seeds."
     check_columns(rows, ["method", "kind", "eps", "image", "corruption", "correct"])
     if "seed" not in rows: rows = rows.assign(seed=0)
     out = []
@@ -308,11 +335,13 @@ def summarise(
         image = g.groupby("image").correct.mean()
         n, mean = len(image), image.mean()
         seeds = g.groupby("seed").correct.mean()
-        if g.corruption.nunique() == len(seeds) == 1: low, high = proportion_confint(int(image.sum()), n, method="wilson")
+        if g.corruption.nunique() == len(seeds) == 1:
+            low, high = proportion_confint(int(image.sum()), n, method="wilson")
         else:
             half = 1.96 * image.std() / n**0.5
             low, high = max(0, mean - half), min(1, mean + half)
-        out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high, sd=100*seeds.std(), n=n, seeds=len(seeds)))
+        out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high,
+                        sd=100*seeds.std(), n=n, seeds=len(seeds)))
     return pd.DataFrame(out)
 
 # %% ../nbs/api/11_robust.ipynb #5404334f
@@ -322,8 +351,9 @@ def compare(
     better_name, # for the sentence
     worse_name,
 ):
-    "A sentence: the two accuracies, on how many images they differ, the p-value, and whether the first is above the second."
-    if len(better) != len(worse) or not len(better): raise ValueError(f"both classifiers must be judged on the same images, got {len(better)} and {len(worse)}")
+    "A sentence: the two accuracies, whether the first is above, on how many images they differ, and the p-value."
+    if len(better) != len(worse) or not len(better):
+        raise ValueError(f"both classifiers must be judged on the same images, got {len(better)} and {len(worse)}")
     wins, losses = int((better & ~worse).sum()), int((~better & worse).sum())
     p = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
     holds = "above" if wins > losses else "NOT above"
