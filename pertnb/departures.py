@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from scipy import stats
-from . import attack, quality, robust, smoothing, train
+from . import attack, losses, quality, smoothing, train
 from .attack import Found, check_search, stuck
 from .pairs import draw_pairs, evaluation_pairs, generator, split_images
 
@@ -44,7 +44,7 @@ DEPARTURES = (
               "train.Schedule(optimizer=, lr=)", "text and released code"),
     Departure(10, "mix", "max", "adversarial",
               "the text's loss, at the adversarial example alone; the released code's, and ours, is the larger of that "
-              "and the clean one", "robust.perturbed_loss(mix=)", "text"),
+              "and the clean one", "robust.classifier_loss(mix=)", "text"),
     Departure(11, "projection", "rows", "columns",
               "each latent coordinate is renormalised across the batch, instead of each example"),
     Departure(12, "encoding", "sigma", "logvar",
@@ -170,7 +170,7 @@ REPLACEMENTS = {
     ("encoding", "logvar"): [(quality, "standardise", standardise_by_logvar)],
     ("truncation", "coordinates"): [(quality, "sample_ball", sample_cube)],
     ("augment", False): [(train, "draw_pairs", draw_pairs_plain)],
-    ("attack_mode", "train"): [(robust, "train_attack", train_attack_in_train_mode)],
+    ("attack_mode", "train"): [(losses, "train_attack", train_attack_in_train_mode)],
     ("zero_gradient", "nan"): [(attack, "ascend", ascend_unguarded),
                                (attack, "loss_and_right", loss_and_right_unguarded)],
     ("abstain", 0): [(smoothing, "ABSTAIN", 0), (smoothing, "radius_of", radius_or_minus_one)],

@@ -256,7 +256,7 @@ GROUPS = {
             "affine illumination scenes camera own",
     "Sets": "nets mnist_nets unet cvae sets quality theory released_nets released",
     "Attacks and certificates": "attack strong smoothing",
-    "Classifiers": "train robust estimate truth segment departures",
+    "Classifiers": "train losses robust estimate truth segment departures",
     "Results": "plots report scoreboard explore roofline stages site",
 }
 
