@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
 from .data import load_images
-from .pairs import generator, to_float
+from .pairs import to_float
 from .paths import digest
+from .random import generator
 
 # %% ../nbs/api/15_affine.ipynb #e941567a
 SIZE, CANVAS = 28, 42 # pixels per side of a digit, and of the image it is placed in
@@ -115,7 +116,17 @@ class TruePairs:
     fixed: dict | None  # draws (N, k, ...) of k partners per image; None: fresh ones at every step
     digest: str         # of all of it: what a run is memoised by
 
+    @property
+    def partners(self):
+        "Fixed partners per image; 0: fresh ones."
+        return next(iter(self.fixed.values())).shape[1] if self.fixed else 0
+
+    @property
+    def name(self): return f"{self.truth}{self.partners or ''}"
+
     def __len__(self): return len(self.index)
+    def draw(self, i, gen): return draw_true_pairs(self, i, gen)[:2]
+    def held_out(self, gen): return draw_true_pairs(self, self.index, gen)[:2]
     def on(self, index): return replace(self, index=index)
 
     def to(self, device):
@@ -156,8 +167,7 @@ def draw_true_pairs(
     draw, apply, condition = TRUTHS[pairs.truth]
     if pairs.fixed is None: draws = draw(len(i), gen)
     else:
-        k = next(iter(pairs.fixed.values())).shape[1]
-        which = torch.randint(k, (len(i),), generator=gen, device=gen.device)
+        which = torch.randint(pairs.partners, (len(i),), generator=gen, device=gen.device)
         draws = {name: v[i, which] for name, v in pairs.fixed.items()}
     x = pairs.images.index_select(0, i)
     return condition(x), apply(x, draws), draws

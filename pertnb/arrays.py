@@ -25,7 +25,8 @@ def save_array(
 ):
     "Write an array and, beside it, a .json with its digest and `info`; atomically, the .json last."
     path, array = Path(path), np.asarray(array)
-    if array.dtype.hasobject: raise ValueError(f"{path} can't be saved: objects are no numbers, got {array.dtype} {array.shape}")
+    if array.dtype.hasobject:
+        raise ValueError(f"{path} can't be saved: objects are not numbers, got {array.dtype} {array.shape}")
     path.with_suffix(".json").unlink(missing_ok=True)
     with atomic_write(path) as tmp: np.save(tmp, array, allow_pickle=False)
     with atomic_write(path.with_suffix(".json")) as tmp:

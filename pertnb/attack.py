@@ -4,17 +4,16 @@
 
 # %% auto #0
 __all__ = ['EVERY', 'stuck', 'ascend', 'Ball', 'replace_rows', 'SearchState', 'evaluate_points', 'maximise', 'Found',
-           'check_search', 'pgd', 'frozen', 'cross_entropies', 'last_point', 'train_attack', 'many', 'score',
-           'loss_and_right', 'Attacked', 'attack_classifier', 'nested_robustness']
+           'check_search', 'pgd', 'cross_entropies', 'last_point', 'train_attack', 'many', 'score', 'loss_and_right',
+           'Attacked', 'attack_classifier', 'nested_robustness']
 
 # %% ../nbs/api/08_attack.ipynb #6096f905
 import math
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
 from .checks import check_labels, check_number, described
-from .device import full_precision
+from .device import frozen, full_precision
 from .sets import check_latents, project, sample_ball
 
 # %% ../nbs/api/08_attack.ipynb #4e4c4194
@@ -184,20 +183,6 @@ def pgd(
     state = SearchState(ball, ball.project(u.detach()), step_size, keep)
     found = maximise(lambda v, i: (objective(v), None), state, steps)
     return Found(found.best_d, found.best, found.zeros)
-
-# %% ../nbs/api/08_attack.ipynb #cec8597b
-@contextmanager
-def frozen(
-    model, # nn.Module
-):
-    "Evaluation mode and no gradients to the parameters inside the block; as it was, after it."
-    modes = [(m, m.training) for m in model.modules()]
-    wanted = [(p, p.requires_grad) for p in model.parameters()]
-    model.eval().requires_grad_(False)
-    try: yield model
-    finally:
-        for p, gradient in wanted: p.requires_grad_(gradient)
-        for m, training in modes: m.training = training
 
 # %% ../nbs/api/08_attack.ipynb #bd98919c
 def cross_entropies(

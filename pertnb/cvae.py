@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CVAES', 'PIXEL_ERRORS', 'kl', 'ResidualEncoder', 'layout_of', 'ResidualDecoder', 'CVAE', 'make_cifar10_residual',
            'make_mnist_fc', 'make_mnist_conv', 'make_mnist_stn', 'check_unet', 'make_mi_unet', 'argument_names',
-           'make_released', 'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo', 'piecewise']
+           'make_released', 'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo']
 
 # %% ../nbs/api/05_cvae.ipynb #0a59d84c
 import math
@@ -287,17 +287,3 @@ def elbo(
     divergence = kl(mu, logvar, mu_p, logvar_p)
     factor = 0.5 if error == "mse" else 1
     return factor * summed + beta * divergence, summed, divergence
-
-# %% ../nbs/api/05_cvae.ipynb #b0130973
-def piecewise(
-    t,      # where we are, in any unit
-    values, # values at the knots
-    knots,  # increasing positions, in the same unit
-):
-    "Linear between the knots, constant outside; e.g. beta from [0, 0.01] over [0, 400] epochs."
-    if len(values) != len(knots) or not all(a < b for a, b in zip(knots, knots[1:])):
-        raise ValueError(f"a schedule needs as many values as increasing knots, got {values} over {knots}")
-    if t <= knots[0]: return float(values[0])
-    for (a, b), (u, v) in zip(zip(knots, knots[1:]), zip(values, values[1:])):
-        if t <= b: return u + (v - u) * (t - a) / (b - a)
-    return float(values[-1])

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CIFAR10_CLASSES', 'PHOTOS', 'CLASSES', 'STAND_INS', 'SPLITS', 'TORCHVISION', 'SPLIT_FILES', 'TEST_PART', 'GAP',
            'SCALES', 'class_names', 'check_split', 'read_image', 'read_folders', 'torchvision_class',
-           'read_torchvision', 'find_source', 'stamp_split', 'reachable', 'socket_timeout', 'download', 'read_photo',
+           'read_torchvision', 'find_source', 'stamp_split', 'is_reachable', 'socket_timeout', 'download', 'read_photo',
            'photo_region', 'crops', 'photos', 'digits', 'read_split', 'load_split', 'load_images', 'published_order',
            'resolve_data']
 
@@ -29,11 +29,17 @@ from .paths import data_root, locked, shorten_path
 
 # %% ../nbs/api/02_data.ipynb #a306fd76
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
-PHOTOS = {"astronaut": "skimage/data/astronaut.png", "cat": "skimage/data/chelsea.png", "coffee": "skimage/data/coffee.png",
-          "galaxies": "skimage/data/hubble_deep_field.jpg", "tissue": "skimage/data/ihc.png",
-          "motorcycle": "skimage/data/motorcycle_left.png", "retina": "skimage/data/retina.jpg",
-          "rocket": "skimage/data/rocket.jpg", "china": "sklearn/datasets/images/china.jpg",
-          "flower": "sklearn/datasets/images/flower.jpg"}
+PHOTOS = {
+    "astronaut": "skimage/data/astronaut.png",
+    "cat": "skimage/data/chelsea.png",
+    "coffee": "skimage/data/coffee.png",
+    "galaxies": "skimage/data/hubble_deep_field.jpg",
+    "tissue": "skimage/data/ihc.png",
+    "motorcycle": "skimage/data/motorcycle_left.png",
+    "retina": "skimage/data/retina.jpg",
+    "rocket": "skimage/data/rocket.jpg",
+    "china": "sklearn/datasets/images/china.jpg",
+    "flower": "sklearn/datasets/images/flower.jpg"}
 CLASSES = {"cifar10": CIFAR10_CLASSES, "mnist": [str(i) for i in range(10)], "photos": list(PHOTOS),
            "digits": [str(i) for i in range(10)]}
 STAND_INS = {"cifar10": ("photos", "the built-in photographs"), "mnist": ("digits", "scikit-learn's digits, enlarged")}
@@ -62,9 +68,11 @@ def read_image(
     "One image as uint8 (C, H, W); ValueError if it can't be read or has another shape."
     try:
         with Image.open(path) as image: a = np.asarray(image.convert("L" if shape[0] == 1 else "RGB"))
-    except OSError as error: raise ValueError(f"{path} is no image that can be read ({error}): replace or delete it") from None
+    except OSError as error:
+        raise ValueError(f"{path} can't be read as an image ({error}): replace or delete it") from None
     a = a.reshape(*a.shape[:2], -1).transpose(2, 0, 1)
-    if a.shape != tuple(shape): raise ValueError(f"{path} has shape {a.shape}, expected {tuple(shape)}: replace or delete it")
+    if a.shape != tuple(shape):
+        raise ValueError(f"{path} has shape {a.shape}, expected {tuple(shape)}: replace or delete it")
     return a
 
 # %% ../nbs/api/02_data.ipynb #75ea2a9c
@@ -104,15 +112,18 @@ def read_torchvision(
     split, # "train" or "test"
     root,  # folder of the data sets
 ):
-    "A split of a data set that lies in torchvision's layout: uint8 (N, C, H, W) and labels (N,), in the published order."
+    "A split in torchvision's layout: uint8 (N, C, H, W) and labels (N,), in the published order."
     folder = TORCHVISION[name][1]
     try: data = torchvision_class(name)(root, train=split == "train", download=False)
     except (RuntimeError, OSError, ValueError, AssertionError, EOFError, pickle.UnpicklingError):
-        raise ValueError(f"{Path(root) / folder} is incomplete or damaged: delete it, and unpack or download it again") from None
+        raise ValueError(f"{Path(root) / folder} is incomplete or damaged: "
+                         "delete it, and unpack or download it again") from None
     images = np.asarray(data.data)
     labels = np.asarray(data.targets)
-    if labels.shape != images.shape[:1] or not (0 <= labels.min(initial=0) and labels.max(initial=0) < len(CLASSES[name])):
-        raise ValueError(f"{Path(root) / folder} holds {len(images)} images and {len(labels)} labels, or labels of no class: unpack or download it again")
+    known = 0 <= labels.min(initial=0) and labels.max(initial=0) < len(CLASSES[name])
+    if labels.shape != images.shape[:1] or not known:
+        raise ValueError(f"{Path(root) / folder} holds {len(images)} images and {len(labels)} labels, "
+                         "or labels of unknown classes: unpack or download it again")
     return (images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)), labels
 
 # %% ../nbs/api/02_data.ipynb #be561734
@@ -149,7 +160,7 @@ def stamp_split(
     return once(("stamp", name, split, str(root)), folders, work)
 
 # %% ../nbs/api/02_data.ipynb #5a58f7cf
-def reachable(
+def is_reachable(
     url,       # of a file
     seconds=5, # to wait for an answer
 ):
@@ -186,24 +197,26 @@ def download(
     make = torchvision_class(name)
     urls = [make.url] if name == "cifar10" else [mirror + make.resources[0][0] for mirror in make.mirrors]
     why = f"{urls[0]} can't be reached"
-    if any(map(reachable, urls)):
+    if any(map(is_reachable, urls)):
         print(f"downloading {name} to {shorten_path(root)}", flush=True)
         try:
             with socket_timeout(20): return make(root, download=True)
         except (OSError, RuntimeError) as error: why = f"the download failed ({error})"
-    raise FileNotFoundError(f"{name} is not in {shorten_path(root)}, and {why}; put it there ({TORCHVISION[name][1]}, or class folders "
-                            f"{name}/{{train,test}}/CLASS/NAME.png), or use data={STAND_INS[name][0]}")
+    layouts = f"{TORCHVISION[name][1]}, or class folders {name}/{{train,test}}/CLASS/NAME.png"
+    raise FileNotFoundError(f"{name} is not in {shorten_path(root)}, and {why}; "
+                            f"put it there ({layouts}), or use data={STAND_INS[name][0]}")
 
 # %% ../nbs/api/02_data.ipynb #0c5e9d27
 def read_photo(
     name, # one of PHOTOS
 ):
-    "A photograph as uint8 (H, W, 3), at most 640 pixels a side, from the package that ships it."
+    "A photograph as uint8 (H, W, 3), at most 640 pixels per side, from the package that ships it."
     package, _, file = PHOTOS[name].partition("/")
     spec = find_spec(package)
     path = spec and Path(spec.submodule_search_locations[0]) / file
     if not path or not path.exists():
-        raise FileNotFoundError(f"{PHOTOS[name]} is missing: install scikit-image>=0.22 and scikit-learn, which ship it")
+        raise FileNotFoundError(f"{PHOTOS[name]} is missing: "
+                                "install scikit-image>=0.22 and scikit-learn, which ship it")
     with Image.open(path) as image: photo = image.convert("RGB")
     photo.thumbnail((640, 640), Image.Resampling.BILINEAR) # the two largest are of finer grain than the others
     return np.array(photo)
@@ -227,11 +240,12 @@ def crops(
     scale,     # by which it is reduced
     n,         # number of crops
     generator, # of their places
-    size=32,   # pixels a side
+    size=32,   # pixels per side
 ):
     "n random windows of a reduced image, uint8 (n, 3, size, size)."
     h, w = (int(s / scale) for s in region.shape[:2])
-    small = np.asarray(Image.fromarray(region).resize((w, h), Image.Resampling.BILINEAR)) # its filter widens with the scale
+    # the filter widens with the scale
+    small = np.asarray(Image.fromarray(region).resize((w, h), Image.Resampling.BILINEAR))
     windows = np.lib.stride_tricks.sliding_window_view(small, (size, size), axis=(0, 1))
     i, j = (torch.randint(k, (n,), generator=generator).numpy() for k in windows.shape[:2])
     return torch.from_numpy(windows[i, j])
@@ -311,8 +325,11 @@ def load_images(
     root=None, # folder of the data sets; default data_root()
 ):
     "A split of a data set: images, uint8 (N, C, H, W), and labels, int64 (N,). What is not on disk is downloaded."
-    class_names(name), check_split(split)
-    return {"photos": photos, "digits": digits}[name](split) if name in ("photos", "digits") else load_split(name, split, Path(root or data_root()))
+    class_names(name) # ValueError if it is unknown
+    check_split(split)
+    if name == "photos": return photos(split)
+    if name == "digits": return digits(split)
+    return load_split(name, split, Path(root or data_root()))
 
 # %% ../nbs/api/02_data.ipynb #05e24092
 def published_order(
@@ -320,7 +337,7 @@ def published_order(
     split,     # "train" or "test"
     root=None, # folder of the data sets; default data_root()
 ):
-    "Whether `load_images` gives the images in the published order, as torchvision's layout does and class folders don't."
+    "Whether `load_images` gives the images in the published order, as torchvision's layout does."
     root = Path(root or data_root())
     cached = root / "cache" / f"{name}-{split}-images.json"
     return (read_info(cached).get("source") if cached.exists() else find_source(name, root)) == "torchvision"
@@ -333,7 +350,8 @@ def resolve_data(
 ):
     "The name of the data set to use, which is then on disk; prints which and why."
     root = Path(root or data_root())
-    if name not in ("auto", *CLASSES): raise ValueError(f"unknown data set {name!r}: known are auto, {', '.join(CLASSES)}")
+    if name not in ("auto", *CLASSES):
+        raise ValueError(f"unknown data set {name!r}: known are auto, {', '.join(CLASSES)}")
     built_in = dict(STAND_INS.values())
     if name in built_in:
         print(f"data: {built_in[name]}, as asked for")

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from scipy import stats
-from . import attack, losses, quality, smoothing, train
+from . import attack, losses, pairs, quality, smoothing, train
 from .attack import Found, check_search, stuck
 from .pairs import draw_pairs, evaluation_pairs, generator, split_images
 
@@ -169,7 +169,7 @@ REPLACEMENTS = {
     ("projection", "columns"): [(attack, "project", project_columns), (quality, "project", project_columns)],
     ("encoding", "logvar"): [(quality, "standardise", standardise_by_logvar)],
     ("truncation", "coordinates"): [(quality, "sample_ball", sample_cube)],
-    ("augment", False): [(train, "draw_pairs", draw_pairs_plain)],
+    ("augment", False): [(pairs, "draw_pairs", draw_pairs_plain)],
     ("attack_mode", "train"): [(losses, "train_attack", train_attack_in_train_mode)],
     ("zero_gradient", "nan"): [(attack, "ascend", ascend_unguarded),
                                (attack, "loss_and_right", loss_and_right_unguarded)],

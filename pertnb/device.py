@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SWITCHES', 'COMPILE', 'best_device', 'choose_device', 'fast_bf16', 'training_precision', 'describe_precision',
            'training_autocast', 'widen_outputs', 'find_switches', 'full_precision', 'compile_module', 'compile_set',
-           'as_written']
+           'as_written', 'frozen']
 
 # %% ../nbs/api/00b_device.ipynb #35173475
 import os
@@ -131,3 +131,16 @@ def compile_set(
 def as_written():
     "A context without compiled code: for batches of many sizes, each of which would be compiled anew."
     return torch.compiler.set_stance("force_eager")
+
+# %% ../nbs/api/00b_device.ipynb #cec8597b
+@contextmanager
+def frozen(
+    model, # nn.Module
+):
+    "Evaluation mode and no gradients to the parameters inside the block; as it was, after it."
+    modes, wanted = [(m, m.training) for m in model.modules()], [p.requires_grad for p in model.parameters()]
+    model.eval().requires_grad_(False)
+    try: yield model
+    finally:
+        for p, w in zip(model.parameters(), wanted): p.requires_grad_(w)
+        for m, training in modes: m.training = training

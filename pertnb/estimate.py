@@ -21,13 +21,14 @@ from . import corruptions, quality, robust
 from .attack import attack_classifier
 from .cvae import make_cvae
 from .device import choose_device, widen_outputs
+from .learn import bound_loss
 from .nets import make_classifier
-from .pairs import Views, generator
+from .pairs import PairsOf, Views, generator
 from .paths import device_name
 from .presets import CorruptionSettings, CvaeSettings, RobustSettings
 from .roofline import Counter
 from .sets import PerturbationSet
-from .train import OPTIMIZERS, Run, Schedule, cvae_loss, train_step
+from .train import OPTIMIZERS, Run, Schedule, train_step
 
 # %% ../nbs/api/11a_estimate.ipynb #6ea19c49
 @dataclass(frozen=True)
@@ -176,10 +177,10 @@ def cvae_training(
     s,      # presets.CvaeSettings
     device, # torch.device
 ):
-    "Cost of training one perturbation set, as train.learn_set does."
+    "Cost of training one perturbation set, as learn.learn_set does."
     schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, clip=s.clip)
     build = lambda: make_cvae(**s.net())
-    loss_on = lambda views: cvae_loss(views, "centered", (0, s.beta), (0, 1))
+    loss_on = lambda views: bound_loss(PairsOf(views), (0, s.beta), (0, 1))
     return train_cost(build, loss_on, schedule, s.n_train * 49 // 50, device)
 
 

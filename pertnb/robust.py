@@ -23,7 +23,7 @@ from .losses import check_method, choose_point, set_loss
 from .pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
 from .paths import data_root
 from .strong import strong_attack
-from .train import Schedule, fit, started
+from .train import Schedule, build_from, fit
 
 # %% ../nbs/api/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -108,7 +108,7 @@ def fit_classifier(
     **kw,     # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a loss: returns it in eval mode, and its log."
-    build = started(partial(make_classifier, **net), start)
+    build = build_from(partial(make_classifier, **net), start)
     return fit(f"classifier-{method}", build, loss, views.index, schedule, seed, **kw)
 
 # %% ../nbs/api/11_robust.ipynb #26f64592

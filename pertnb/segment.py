@@ -20,7 +20,7 @@ from .illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pa
 from .losses import check_method, choose_point, set_loss
 from .pairs import crop_flip, draw_crop_flip, to_float
 from .smoothing import certified_pixels, certify
-from .train import fit, started
+from .train import build_from, fit
 from .unet import UNetClassifier
 
 # %% ../nbs/api/22_segment.ipynb #24521ee7
@@ -98,7 +98,7 @@ def train_segmenter(
     weights = None if start is None else start.state_dict()
     build = partial(UNetClassifier, **net, n_classes=len(CLASS_NAMES))
     loss = segmentation_loss(method, scenes, pset, **options or {})
-    return fit(f"segment-{method}", started(build, weights), loss, scenes.index, schedule, seed, **kw)
+    return fit(f"segment-{method}", build_from(build, weights), loss, scenes.index, schedule, seed, **kw)
 
 # %% ../nbs/api/22_segment.ipynb #bac29752
 def count_rows(

@@ -251,12 +251,12 @@ def split_readme():
 
 # %% ../nbs/api/25_site.ipynb #8aba21a9
 GROUPS = {
-    "Ground": "paths checks device clock rows memo presets arrays cli",
-    "Data": "data corruptions filters jpeg liquid recipes noises blurs weather digital pairs "
-            "affine illumination scenes camera own",
-    "Sets": "nets mnist_nets unet cvae sets quality theory released_nets released",
+    "Ground": "paths checks device clock rows memo random presets arrays cli",
+    "Data": "data pair_source corruptions filters jpeg liquid recipes noises blurs weather digital "
+            "corrupted pairs affine illumination scenes camera own",
+    "Sets": "nets mnist_nets unet cvae sets quality theory learn released_nets released",
     "Attacks and certificates": "attack strong smoothing",
-    "Classifiers": "train losses robust estimate truth segment departures",
+    "Classifiers": "parallel state train losses robust estimate truth segment departures",
     "Results": "plots report scoreboard explore roofline stages site",
 }
 

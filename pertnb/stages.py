@@ -23,11 +23,12 @@ from .cli import Parser, Usage, make_number_type, run_or_report
 from .clock import Unfinished, check_time, time_box, time_is_up
 from .data import class_names, load_images, resolve_data
 from .device import choose_device
+from .learn import learn_set
 from .nets import make_classifier
 from .pairs import evaluation_pairs, generator, load_views, split_images, to_float
 from .paths import commit, device_name, provenance, runs_dir
 from .sets import packaged_set
-from .train import Schedule, learn_set
+from .train import Schedule
 
 # %% ../nbs/api/29a_stages.ipynb #e62243b1
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 torch.set_num_threads(1) # the children of a fork can't use the parent's threads
 
 import pandas as pd
-from pertnb import memo, pairs, quality, report, train
+from pertnb import corrupted, memo, quality, report, train
 from pertnb.pairs import generator
 from pertnb.sets import PerturbationSet
 
@@ -219,8 +219,8 @@ def disk(root):
                    rows=(error_of(report.write_rows, rows, pd.DataFrame(dict(a=range(9999))), said=said), report.read_rows(rows).a.tolist() == [1]))
         filler.unlink()
         images = torch.zeros(40, 3, 32, 32, dtype=torch.uint8)
-        store = pairs.Corrupted(small / "c.npy", ("contrast",), 5, "source", 40)
-        out["corrupted"] = error_of(pairs.extend, store, images, 40, said=said), store.ledger() == {"contrast": []}
+        store = corrupted.Corrupted(small / "c.npy", ("contrast",), 5, "source", 40)
+        out["corrupted"] = error_of(corrupted.extend, store, images, 40, said=said), store.ledger() == {"contrast": []}
         store.path.unlink()
         assert ended(child(fit, small)) == 0
         return out

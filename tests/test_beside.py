@@ -71,10 +71,10 @@ def test_stages(root, tmp_path):
 
 
 KEY = """
-from pertnb import memo, train
+from pertnb import learn, memo
 def known(name): return name in {"a", "b", "c", "d"}
 code = memo.Code()
-for thing in (known, train.learn_set): code.add(thing)
+for thing in (known, learn.learn_set): code.add(thing)
 assert not [text for text in code.texts.values() if memo.sysconfig.get_path("stdlib") in text]
 print(code.digest())
 """

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pertnb import attack, corruptions, estimate, pairs, presets, quality, robust, train
+from pertnb import attack, corruptions, cvae, estimate, learn, pairs, presets, quality, robust, sets, train
 from pertnb.data import load_images
 
 
@@ -42,7 +42,7 @@ def test_corruptions(preset, capsys):
 def test_perturbation_set(preset, views, capsys):
     settings = presets.resolve("cifar10c_cvae", dict(preset=preset))
     assert announced(settings, capsys) > 1
-    pset, log = train.learn_set(replace(settings, epochs=1., batch_size=4), views, views.on(views.index[:1]), "centered", device="cpu", progress=False, log_every=1)
+    pset, log = learn.learn_set(replace(settings, epochs=1., batch_size=4), views, views.on(views.index[:1]), "centered", device="cpu", progress=False, log_every=1)
     assert len(log) == 2 and log.loss.notna().all() and pset.latent == 512
     x, x_tilde, *_ = pairs.evaluation_pairs(views, n=1)
     assert len(quality.evaluate_set(pset, x[:2], x_tilde[:2], pairs.generator(0), steps=1, n_samples=1)) == 2
@@ -52,7 +52,7 @@ def test_perturbation_set(preset, views, capsys):
 def test_classifier(preset, views, capsys):
     settings = replace(presets.resolve("cifar10c_robust", dict(preset=preset)), methods=("cvae_adversarial",), train_steps=1)
     assert announced(settings, capsys) > 10
-    pset, method = train.PerturbationSet(train.cvae.make_cvae(**settings.shared().net()), 10.), "cvae_adversarial"
+    pset, method = sets.PerturbationSet(cvae.make_cvae(**settings.shared().net()), 10.), "cvae_adversarial"
     schedule = train.Schedule(**settings.training(method) | dict(epochs=1., batch_size=2))
     model, log = robust.train_classifier(method, views.on(views.index[:4]), schedule, dict(settings.net(), n_classes=10), pset, attack=settings.attack(), device="cpu", progress=False, log_every=1)
     assert len(log) == 2 and log.loss.notna().all() and sum(p.numel() for p in model.parameters()) > 36e6

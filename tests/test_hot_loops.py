@@ -12,6 +12,7 @@ from pertnb.attack import frozen
 from pertnb.cvae import make_cvae
 from pertnb.device import as_written, compile_module, compile_set
 from pertnb.data import load_images
+from pertnb.learn import bound_loss
 from pertnb.nets import make_classifier
 from pertnb.sets import PerturbationSet
 
@@ -33,7 +34,7 @@ def built(what, views, device="cpu"):
     torch.manual_seed(0)
     cvae, net = make_cvae(**CVAE).to(device), make_classifier(**NET).to(device)
     pset = PerturbationSet(make_cvae(**CVAE).to(device), 3.)
-    if what == "cvae": return cvae, train.cvae_loss(views, "mixed", (0, .1), (0, 1)), pset
+    if what == "cvae": return cvae, bound_loss(pairs.PairsOf(views, "mixed"), (0, .1), (0, 1)), pset
     if what == "smoothing": return net, smoothing.smoothing_loss(views, pset, .5), pset
     return net, robust.classifier_loss(what, views, pset, **(dict(steps=2, random_start=True) if what == "cvae_adversarial" else {})), pset
 

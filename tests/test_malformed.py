@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from pertnb import attack, corruptions, cvae, data, nets, pairs, paths, plots, presets, quality, report, robust, sets, train
+from pertnb import attack, corrupted, corruptions, cvae, data, learn, nets, pairs, paths, plots, presets, quality, report, robust, sets, train
 
 NAN, INF = float("nan"), float("inf")
 TINY = dict(latent=4, width=8, bottleneck=4, blocks=1, features=1, maps=1, patch=2, encoder_patch=4)
@@ -100,7 +100,7 @@ def d(tmp_path_factory):
     return d
 
 
-def store(d, name, n=4): return pairs.Corrupted(d / f"{name}.npy", ("fog",), 5, "source", n)
+def store(d, name, n=4): return corrupted.Corrupted(d / f"{name}.npy", ("fog",), 5, "source", n)
 
 
 def fit(**kw):
@@ -108,7 +108,7 @@ def fit(**kw):
     return train.fit("bad", **kw)
 
 
-def official(d, name): return pairs.official_cifar10c(["fog"], 5, d / name)
+def official(d, name): return corrupted.official_cifar10c(["fog"], 5, d / name)
 
 
 V, F = ValueError, FileNotFoundError
@@ -130,7 +130,7 @@ CASES = {
     "glass blur's swap": (lambda d: corruptions.corrupt("glass_blur", BYTES, 5, g(), swap="both"), V, "swap='both' is unknown"),
     "pairing": (lambda d: pairs.draw_pairs(VIEWS, Y, "crossed", g()), V, "unknown pairing 'crossed': known are centered, mixed, perturbed"),
     "pairing of an evaluation": (lambda d: pairs.evaluation_pairs(VIEWS, "crossed", g()), V, "unknown pairing 'crossed'"),
-    "pairing of a loss": (lambda d: train.cvae_loss(VIEWS, "crossed", (0, 1), (0, 1)), V, "unknown pairing 'crossed'"),
+    "pairing of a source": (lambda d: pairs.PairsOf(VIEWS, "crossed"), V, "unknown pairing 'crossed'"),
     "pairing needs two": (lambda d: pairs.draw_pairs(ONE, Y, "perturbed", g()), V, "needs at least 2 corruptions, got 1"),
     "method": (lambda d: robust.check_methods("standard,mixup"), V, "unknown method 'mixup': known are cifar10c"),
     "no method": (lambda d: robust.check_methods(()), V, "methods must be some of cifar10c"),
@@ -232,9 +232,9 @@ CASES = {
     "peak": (lambda d: train.Schedule(peak=1.), V, "peak must be a share of the run, below 1, got 1.0"),
     "clip": (lambda d: train.Schedule(clip=-1), V, "clip must be a finite number, at least 0, got -1"),
     "decay text": (lambda d: train.Schedule(weight_decay="5e-4"), V, "weight_decay must be a finite number, at least 0, got '5e-4'"),
-    "knots": (lambda d: cvae.piecewise(1, [0, 1], [2, 2]), V, "as many values as increasing knots"),
-    "knots nan": (lambda d: cvae.piecewise(1, [0, 1], [0, NAN]), V, "as many values as increasing knots"),
-    "knots of beta": (lambda d: train.cvae_loss(VIEWS, "centered", (0, 1, 2), (0, 1)), V, "as many values as increasing knots"),
+    "knots": (lambda d: train.piecewise(1, [0, 1], [2, 2]), V, "as many values as increasing knots"),
+    "knots nan": (lambda d: train.piecewise(1, [0, 1], [0, NAN]), V, "as many values as increasing knots"),
+    "knots of beta": (lambda d: learn.bound_loss(pairs.PairsOf(VIEWS), (0, 1, 2), (0, 1)), V, "as many values as increasing knots"),
     "nothing to train on": (lambda d: fit(index=torch.arange(0)), V, "index is empty, there is no image to train on"),
     "device": (lambda d: fit(device="gpu"), V, "unknown device 'gpu': known are cpu"),
     # files
@@ -252,21 +252,21 @@ CASES = {
     **{f"array {name}": (lambda d, name=name: data.open_array(d / f"{name}.npy"), V, f"{name}.npy is damaged: delete it, and it will be made again")
        for name in ("array_cut", "array_changed", "array_badjson", "pickle")},
     "array of objects to save": (lambda d: data.save_array(d / "objects.npy", np.array([{}, None])), V, "can't be saved: objects"),
-    "PNG is text": (lambda d: data.load_images("cifar10", "train", d / "text"), V, "a.png is no image that can be read"),
+    "PNG is text": (lambda d: data.load_images("cifar10", "train", d / "text"), V, "a.png can't be read as an image"),
     "PNG of another size": (lambda d: data.load_images("cifar10", "train", d / "small"), V, "has shape (3, 28, 28), expected (3, 32, 32)"),
     "class folder missing": (lambda d: data.load_images("cifar10", "train", d / "lacking"), F, "lacks the class folders dog"),
     "class folders empty": (lambda d: data.load_images("cifar10", "train", d / "empty"), F, "holds no PNG files"),
     "CIFAR-10 batches damaged": (lambda d: data.load_images("cifar10", "train", d / "batches"), V, "cifar-10-batches-py is incomplete or damaged"),
     "MNIST labels short": (lambda d: data.load_images("mnist", "train", d / "mnist"), V, "holds 4 images and 3 labels"),
-    "CIFAR-10-C missing": (lambda d: pairs.official_cifar10c(["snow"], 5, d / "float"), F, "has no snow.npy"),
-    "CIFAR-10-C severity": (lambda d: pairs.official_cifar10c(["fog"], 0, d / "short"), V, "severity 0 is unknown"),
+    "CIFAR-10-C missing": (lambda d: corrupted.official_cifar10c(["snow"], 5, d / "float"), F, "has no snow.npy"),
+    "CIFAR-10-C severity": (lambda d: corrupted.official_cifar10c(["fog"], 0, d / "short"), V, "severity 0 is unknown"),
     **{f"CIFAR-10-C {name}": (lambda d, name=name: official(d, name), V, part) for name, part in dict(
         float="holds float32 (50000, 1); the official file is uint8 (50000, 32, 32, 3)", short="holds uint8 (10, 32, 32, 3); the official file",
         cut="can't be read as a NumPy array", zero="can't be read as a NumPy array", object="can't be read as a NumPy array").items()},
     "corrupted of other images": (lambda d: store(d, "store").ledger(), V, "belongs to other images"),
     "ledger damaged": (lambda d: store(d, "store_badjson").ledger(), V, "store_badjson.json can't be read"),
-    "corrupted missing": (lambda d: pairs.open_corrupted(store(d, "none")), V, "can't be read"),
-    "corrupted of another shape": (lambda d: pairs.open_corrupted(store(d, "store_shape")), V, "holds uint8 (1, 3) where uint8 (1, 4)"),
+    "corrupted missing": (lambda d: corrupted.open_corrupted(store(d, "none")), V, "can't be read"),
+    "corrupted of another shape": (lambda d: corrupted.open_corrupted(store(d, "store_shape")), V, "holds uint8 (1, 3) where uint8 (1, 4)"),
     "rows missing": (lambda d: report.read_rows(d / "none.csv"), F, "no rows at"),
     "rows a folder": (lambda d: report.read_rows(d), F, "no rows at"),
     **{f"rows {name}": (lambda d, name=name: report.read_rows(d / f"{name}.csv"), V, "holds no rows that can be read") for name in ("ragged", "zero", "bytes")},

@@ -8,7 +8,7 @@ import torch
 
 torch.set_num_threads(1)
 
-from pertnb import cvae, pairs, robust, train
+from pertnb import cvae, learn, pairs, robust, train
 from pertnb.pairs import Views, generator
 from pertnb.sets import PerturbationSet
 
@@ -32,7 +32,7 @@ def trainings():
     adam, sgd = (train.Schedule(epochs=4, batch_size=32, lr=lr, optimizer=o, clip=1.) for o, lr in (("adam", .003), ("sgd", .1)))
     classifier = lambda: robust.make_classifier(**net)
     loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
-    return dict(cvae=(lambda: cvae.make_cvae(**NARROW), train.cvae_loss(data, "mixed", (0, .1), (0, 2)), data.index, adam),
+    return dict(cvae=(lambda: cvae.make_cvae(**NARROW), learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2)), data.index, adam),
                 **{m: (classifier, l, data.index, sgd) for m, l in loss.items()})
 
 

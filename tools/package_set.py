@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from pertnb import cvae, pairs, presets, quality, sets, train
+from pertnb import cvae, learn, pairs, presets, quality, sets
 from pertnb.paths import atomic_write, package_root, provenance, read_tensors
 
 NAME = "cifar10c_small"
@@ -38,7 +38,7 @@ def main():
     fit, validation = views.on(index), views.on(held_out)
     if args.run: pset, log = from_run(args.run, settings, validation)
     else:
-        pset, log = train.learn_set(settings, fit, validation)
+        pset, log = learn.learn_set(settings, fit, validation)
         log = log.to_dict("records")
     path = package_root()/"weights"/f"{NAME}.safetensors"
     seconds = sum(r["seconds"] for r in log)

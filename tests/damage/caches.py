@@ -27,7 +27,7 @@ def draw_scene(seed):
 
 def load_views(folder):
     "Corrupted images in blocks of eight, so that the last is not full."
-    with patch.object(pairs, "BLOCK", 8):
+    with patch("pertnb.corrupted.BLOCK", 8):
         views = pairs.load_views("cifar10", "test", NAMES, root=folder)
     return views.corrupted, views.digest
 
