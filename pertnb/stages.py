@@ -136,7 +136,8 @@ def judge_pairs(
     chunk=100, # images between writes
 ):
     "Rows of `quality.evaluate_set` with image, corruption and precision; kept."
-    kept = memo.place("quality", judge_pairs, pset=pset, test=test, seed=seed, steps=steps, n_samples=n_samples, chunk=chunk, precision="float32")
+    kept = memo.place("quality", judge_pairs, pset=pset, test=test, seed=seed, steps=steps, n_samples=n_samples,
+                      chunk=chunk, precision="float32")
     def work(images):
         x, x_tilde, i, c = evaluation_pairs(test.on(torch.tensor(images, device=test.index.device)))
         rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", seed, images[0]), steps, n_samples)
@@ -228,14 +229,15 @@ def decide_rows(
     chunk=50,    # images between writes
 ):
     "Rows image, radius, certified, correct, draws, precision of `smoothing.certify_at` at radii; kept."
-    kept = memo.place("sequential", decide_rows, pset=pset, model=model, x=x, y=y, sigma=sigma, radii=radii, n0=n0, n=n, alpha=alpha, seed=seed,
-                      precision="float32")
+    kept = memo.place("sequential", decide_rows, pset=pset, model=model, x=x, y=y, sigma=sigma, radii=radii,
+                      n0=n0, n=n, alpha=alpha, seed=seed, precision="float32")
     def work(images):
         parts, j = [], torch.tensor(images, device=x.device)
         for r in radii:
-            out = smoothing.certify_at(pset, model, to_float(x[j]), r, sigma, n0, n, alpha, seed=f"stages {seed}", ids=images, batch_size=batch_size)
-            right = out.prediction == y[j]
-            parts.append(pd.DataFrame(dict(image=images, radius=r, certified=out.certified.cpu(), correct=right.cpu(), draws=out.n.cpu())))
+            out = smoothing.certify_at(pset, model, to_float(x[j]), r, sigma, n0, n, alpha,
+                                       seed=f"stages {seed}", ids=images, batch_size=batch_size)
+            found = dict(certified=out.certified, correct=out.prediction == y[j], draws=out.n)
+            parts.append(pd.DataFrame(dict(image=images, radius=r) | {k: v.cpu() for k, v in found.items()}))
         return pd.concat(parts, ignore_index=True).assign(precision="float32")
     return memo.rows(kept, "decisions", range(len(x)), work, chunk)
 

@@ -23,7 +23,7 @@ def holds(node, line):
 
 @lru_cache(None)
 def find_node(module, name, line):
-    "The innermost definition that holds a line, else the statement at the top that does; a class by its name where there is no line."
+    "The innermost definition that holds a line, else the statement at the top; without a line the class of that name."
     nodes = [n for n in ast.walk(parsed(module)) if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
     if line is None: return next(n for n in nodes if n.name == name)
     inside = [n for n in nodes if isinstance(n, ast.FunctionDef) and holds(n, line)]
@@ -33,7 +33,7 @@ def find_node(module, name, line):
 
 @lru_cache(None)
 def find_values(module, node):
-    "{(module, node)} of the values at the top of modules of the package that a definition uses by name; those that only an error names apart."
+    "{(module, node)} of the values at the top of modules that a definition uses by name, other than in an error alone."
     todo, names = [node], set()
     while todo:
         n = todo.pop()
@@ -44,11 +44,13 @@ def find_values(module, node):
 
 @lru_cache(None)
 def find_value(module, name):
-    "Where a value is set, followed through imports: (module, node), or None where it is not a value or not of the package."
+    "Where a value is set, followed through imports: (module, node); None where it is not a value of the package."
     for node in parsed(module).body:
-        if isinstance(node, ast.Assign) and name in {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}: return module, node
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module and (own := [a for a in node.names if (a.asname or a.name) == name]):
-            return find_value(f"pertnb.{node.module}", own[0].name)
+        if isinstance(node, ast.Assign):
+            if name in {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}: return module, node
+        elif isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+            for a in node.names:
+                if (a.asname or a.name) == name: return find_value(f"pertnb.{node.module}", a.name)
 
 
 def edited(module, edits):
@@ -65,21 +67,26 @@ def span(node): return node.lineno, node.col_offset, node.end_lineno, node.end_c
 
 def children(node):
     "[(field, node)] of the nodes right below one."
-    return [(k, c) for k, v in ast.iter_fields(node) for c in (v if isinstance(v, list) else [v]) if isinstance(c, ast.AST)]
+    several = [(k, v if isinstance(v, list) else [v]) for k, v in ast.iter_fields(node)]
+    return [(k, child) for k, v in several for child in v if isinstance(child, ast.AST)]
+
+
+def is_text(node):
+    "Whether a statement is a constant alone, such as a docstring."
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def doc_of(node):
     "The node of a docstring, or None."
-    first = node.body[0] if isinstance(getattr(node, "body", None), list) else None
-    return first.value if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str) else None
+    return node.body[0].value if is_text(node.body[0]) else None
 
 
 def constants(node):
-    "Constants that are code: no docstrings, annotations, texts of errors, or parts of formatted texts; those of inner functions apart."
-    if isinstance(node, (ast.Raise, ast.JoinedStr)) or isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant): return []
+    "Constants that are code: no docstrings, annotations, texts of errors, parts of f-strings; none of inner functions."
+    if isinstance(node, (ast.Raise, ast.JoinedStr)) or is_text(node): return []
     if isinstance(node, ast.Constant): return [node] if type(node.value) in (int, float, str) else []
-    inside = [child for k, child in children(node) if k not in UNUSED and not isinstance(child, (ast.FunctionDef, ast.ClassDef))]
-    return [c for child in inside for c in constants(child)]
+    inside = [child for k, child in children(node) if k not in UNUSED]
+    return [c for child in inside if not isinstance(child, (ast.FunctionDef, ast.ClassDef)) for c in constants(child)]
 
 
 def other(value):
@@ -93,7 +100,6 @@ def added(module, node, statement):
     if doc and len(node.body) == 1: return (doc.end_lineno, doc.end_col_offset) * 2 + (f"; {statement}",)
     first = node.body[1 if doc else 0]
     line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", []))])
-    at = first.col_offset - (line < first.lineno)
     lead = SOURCE(module).encode().splitlines()[line - 1]
     at = len(lead) - len(lead.lstrip()) if line < first.lineno else first.col_offset
     alone = not lead[:at].strip()
@@ -101,10 +107,10 @@ def added(module, node, statement):
 
 
 def changing(module, node):
-    "The edit that exchanges a constant of a definition, or adds a statement where it has none; None for a value without one."
+    "The edit that exchanges a constant of a definition, or adds a statement where it has none; None for such a value."
     found = constants(node)
     # what a parameter is by default is a constant as well, but one of the body is used for certain
-    inside = [c for c in found if not hasattr(node, "body") or c.lineno > node.body[0].lineno or c.lineno == node.body[0].lineno and c.col_offset > node.body[0].col_offset]
+    inside = [c for c in found if not hasattr(node, "body") or span(c) >= span(node.body[0])]
     if not found: return added(module, node, INERT) if hasattr(node, "body") else None
     c = (inside or found)[0]
     return (*span(c), other(c.value))
@@ -126,8 +132,8 @@ def neutral(module, node):
         where = span(a.annotation) if a.annotation else (a.end_lineno, a.end_col_offset) * 2
         out["annotation"].append((*where, "list[9]" if a.annotation else ": list[9]"))
     for n in ast.walk(node):
-        if isinstance(n, ast.Raise) and isinstance(n.exc, ast.Call) and n.exc.args: out["error"].append((*span(n.exc.args[0]), '"another text"'))
-        if isinstance(n, ast.Assert): out["error"].append((*span(n.msg), '"another text"') if n.msg else ((n.test.end_lineno, n.test.end_col_offset) * 2 + (', "a text"',)))
+        if isinstance(n, ast.Raise) and isinstance(n.exc, ast.Call) and n.exc.args:
+            out["error"].append((*span(n.exc.args[0]), '"another text"'))
     return out
 
 

@@ -1,4 +1,4 @@
-"""Every step whose result is kept, at the smallest size: what it hands to memo, and which functions of the package run while it computes.
+"""Every step whose result is kept, at the smallest size: its key, and which functions of the package run in it.
 
 python steps.py STEP ...: the keys of some, and what they return; as JSON."""
 import json
@@ -13,10 +13,10 @@ import torch
 
 from together import NARROW, views
 
-from pertnb import affine, corruptions, cvae, estimate, illumination, memo, pairs, presets, robust, segment, smoothing, stages, train, truth
+from pertnb import affine, corruptions, estimate, illumination, memo, pairs, presets
+from pertnb import robust, segment, smoothing, stages, train, truth
 from pertnb.cvae import make_cvae
 from pertnb.nets import make_classifier
-from pertnb.pairs import generator
 from pertnb.sets import PerturbationSet
 from pertnb.train import Schedule
 from pertnb.unet import UNetClassifier
@@ -47,7 +47,8 @@ def classifier(): return seeded(lambda: make_classifier(**NET)).eval()
 
 def learn_views(pairing):
     loss = train.cvae_loss(small(8), pairing, (0, .1), (0, 1))
-    train.learn(f"cvae-{pairing}", NARROW, loss, torch.arange(8), ONE, views(4).gather(torch.arange(4)).div(255).expand(2, -1, -1, -1, -1), **QUIET)
+    held_out = views(4).gather(torch.arange(4)).div(255).expand(2, -1, -1, -1, -1)
+    train.learn(f"cvae-{pairing}", NARROW, loss, torch.arange(8), ONE, held_out, **QUIET)
 
 
 def learn_digits(name, net, error, fixed=0):
@@ -78,7 +79,8 @@ def train_digits(name, net, method):
 
 def train_segmenter(method):
     options = dict(sigma=.5) if method == "cvae_smoothing" else dict(steps=2)
-    segment.train_segmenter(method, scenes(), Schedule(epochs=1., batch_size=2), dict(widths=(8, 8, 8, 8)), lighting_set(), options=options, **QUIET)
+    schedule, net = Schedule(epochs=1., batch_size=2), dict(widths=(8, 8, 8, 8))
+    segment.train_segmenter(method, scenes(), schedule, net, lighting_set(), options=options, **QUIET)
 
 
 def evaluate():
@@ -99,7 +101,8 @@ def certify_maps():
 def staged(stage):
     "A stage of the section, with a set, a classifier and images that cost nothing."
     s, data = stages.section("smoke", "photos", device="cpu"), small(4)
-    stand_ins = dict(learn_set=lambda *a, **k: (image_set(), None), training_views=lambda *a: (data, data), test_views=lambda *a: (data, data),
+    both = lambda *a: (data, data)
+    stand_ins = dict(training_views=both, test_views=both, learn_set=lambda *a, **k: (image_set(), None),
                      train_noise=lambda *a: (classifier(), None, .5, image_set()))
     with patch.multiple(stages, **stand_ins): stage(s)
 
@@ -122,16 +125,20 @@ def count_costs():
 
 
 STEPS = {**{f"CVAE, {p}": lambda p=p: learn_views(p) for p in pairs.PAIRINGS},
-         "CVAE, linf": lambda: learn_digits("linf", LINF, "bce"), "CVAE, linf, fixed": lambda: learn_digits("linf", LINF, "mse", 1),
+         "CVAE, linf": lambda: learn_digits("linf", LINF, "bce"),
+         "CVAE, linf, fixed": lambda: learn_digits("linf", LINF, "mse", 1),
          "CVAE, linf, convolutions": lambda: learn_digits("linf", dict(name="mnist_conv", widths=(4, 4, 4)), "bce"),
          "CVAE, rts": lambda: learn_digits("rts", RTS, "bce"), "CVAE, lights": learn_lighting,
          **{f"classifier, {m}": lambda m=m: train_classifier(m, False) for m in robust.METHODS},
          **{f"classifier, {m}, early": lambda m=m: train_classifier(m, True) for m in robust.METHODS},
          "classifier, noise": train_smoothed,
-         **{f"digits, {t}, {m}": lambda m=m, t=t, n=n: train_digits(t, n, m) for t, n in (("linf", LINF), ("rts", RTS)) for m in truth.METHODS},
+         **{f"digits, linf, {m}": lambda m=m: train_digits("linf", LINF, m) for m in truth.METHODS},
+         **{f"digits, rts, {m}": lambda m=m: train_digits("rts", RTS, m) for m in truth.METHODS},
          **{f"segmenter, {m}": lambda m=m: train_segmenter(m) for m in segment.METHODS},
-         "evaluation": evaluate, "certificates": lambda: certify(False), "certificates, adaptive": lambda: certify(True),
-         "maps": certify_maps, "quality": lambda: staged(stages.judge_cvae), "sequential": lambda: staged(lambda s: stages.certify_noise(s, "25%")),
+         "evaluation": evaluate, "maps": certify_maps,
+         "certificates": lambda: certify(False), "certificates, adaptive": lambda: certify(True),
+         "quality": lambda: staged(stages.judge_cvae),
+         "sequential": lambda: staged(lambda s: stages.certify_noise(s, "25%")),
          "corruptions": make_corruptions, "costs": count_costs}
 
 
@@ -144,7 +151,7 @@ def forget():
 
 
 class Tracer:
-    "Steps that are kept, and the code of the package that runs, in any thread, from the naming of a step's place until the function that named it ends."
+    "Kept steps, and what runs of the package, in any thread, until the function that named a place ends."
     def __init__(self): self.root, self.before, self.steps = None, None, []
 
     def start(self, key, root, before=None):
@@ -165,7 +172,7 @@ class Tracer:
         threading.setprofile(None)
 
     def see(self, frame):
-        "Note (module, name, first line) of what is called; no line where a decorator wrote the code, such as a dataclass's __init__."
+        "Note (module, name, first line) of what is called; no line of what a decorator wrote."
         code, codes = frame.f_code, self.steps[-1]["codes"]
         module = module_of(frame)
         if code in codes or not is_ours(module) or code.co_name == "<module>" or self.is_plumbing(frame): return
@@ -177,7 +184,7 @@ class Tracer:
         self.steps[-1]["seen"].add((module, name, line))
 
     def is_plumbing(self, frame):
-        "Whether a call serves keys and files alone: of memo, or below one of FILES, but for the work that memo is handed."
+        "Whether a call serves keys and files alone: below one of FILES, but for the work that memo is handed."
         if frame is self.root: return False
         if module_of(frame) == FILES[0]: return True
         caller = frame.f_back
@@ -213,7 +220,7 @@ def traced():
 
 
 def trace(folder):
-    "{step: dict(key, seen, codes)}: how its key is computed anew, and the (module, name, line) of all functions that ran."
+    "{step: dict(key, seen, ...)}: how its key is computed anew, and (module, name, line) of all functions that ran."
     found = {}
     with patch.dict(os.environ, PERTNB_RUNS=str(folder / "runs"), PERTNB_DATA=str(folder / "data")):
         for name, step in STEPS.items():
@@ -228,5 +235,6 @@ if __name__ == "__main__":
     out = {}
     for name in sys.argv[1:]:
         with traced() as steps: rows = STEPS[name]()
-        out[name] = dict(key=steps[0]["key"](), **({} if rows is None else dict(radius=rows.radius.tolist(), there=rows.attrs["there"])))
+        out[name] = dict(key=steps[0]["key"]())
+        if rows is not None: out[name] |= dict(radius=rows.radius.tolist(), there=rows.attrs["there"])
     print(json.dumps(out))

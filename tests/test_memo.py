@@ -32,7 +32,7 @@ def found(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(found):
-    "{(module, node): steps in which it ran}: functions, classes whose methods a decorator wrote, and values at the top of modules."
+    "{(module, node): steps in which it ran}: functions, classes whose methods a decorator wrote, values of modules."
     out = defaultdict(set)
     for name, step in found.items():
         for at in step["seen"]:
@@ -55,8 +55,8 @@ def test_all_ran(found, ran):
     seen = {step: {(m.partition(".")[2], name) for m, name, _ in found[step]["seen"]} for step in found}
     assert len(found) >= 44 and sum(map(len, ran.values())) > 2500
     assert {("weather", "fog"), ("jpeg", "to_ycc"), ("pairs", "extend"), ("paths", "digest")} <= seen["corruptions"]
-    assert {("smoothing", "radius_of"), ("smoothing", "certify_rows.<locals>.work"), ("pairs", "to_float")} <= seen["certificates"]
-    assert {("train", "fit"), ("unet", "Down.forward"), ("illumination", "draw_lights"), ("illumination", "Scenes.gather")} <= seen["CVAE, lights"]
+    assert {("smoothing", "radius_of"), ("smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
+    assert {("train", "fit"), ("unet", "Down.forward"), ("illumination", "Scenes.gather")} <= seen["CVAE, lights"]
     assert ("smoothing", "can_gain") in seen["certificates, adaptive"] - seen["certificates"]
     assert not {m for step in seen.values() for m, _ in step} & {"memo", *UNRELATED}
 
@@ -68,7 +68,8 @@ def test_what_runs_decides(found, ran):
         edit = mutants.changing(module, node)
         if edit is None: continue
         pairs += len(names)
-        if same := names - changed(found, names, {module: mutants.edited(module, [edit])}): kept.append((show(module, node), sorted(same)))
+        same = names - changed(found, names, {module: mutants.edited(module, [edit])})
+        if same: kept.append((show(module, node), sorted(same)))
     assert not kept
     print(f"{pairs} pairs of a definition and a step in which it ran, {len(found)} steps")
 
@@ -89,12 +90,13 @@ def test_unrelated_modules(found):
 
 
 # the name of a step may be the beginning of several
-CASES = {"noise x 100": ("smoothing", "u = sigma * torch.randn(len(x)", "u = 100 * sigma * torch.randn(len(x)", ["classifier, noise"]),
+CASES = {"noise": ("smoothing", "u = sigma * torch.randn(", "u = 100 * sigma * torch.randn(", ["classifier, noise"]),
          "Tanh": ("truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
-         "radius x 10": ("smoothing", "return sigma * np.maximum", "return 10 * sigma * np.maximum", ["certificates", "maps", "sequential"]),
-         "crop": ("robust", "pad=4,  # of the crop; 0: none", "pad=5,  # of the crop; 0: none", ["classifier", "costs"]),
-         "crop of pairs": ("train", "pad=4,      # of the joint crop", "pad=5,      # of the joint crop", ["CVAE, centered", "CVAE, mixed", "CVAE, perturbed", "costs"]),
-         "draws of maps": ("segment", "n0=100, n=1000, # draws that choose", "n0=100, n=500, # draws that choose", ["maps"])}
+         "radius x 10": ("smoothing", "return sigma *", "return 10 * sigma *", ["certificates", "maps", "sequential"]),
+         "crop": ("robust", "pad=4,  # of the crop", "pad=5,  # of the crop", ["classifier", "costs"]),
+         "crop of pairs": ("train", "pad=4,      # of the joint", "pad=5,      # of the joint",
+                           ["CVAE, centered", "CVAE, mixed", "CVAE, perturbed", "costs"]),
+         "draws of maps": ("segment", "n=1000, # draws that choose", "n=500, # draws that choose", ["maps"])}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -103,7 +105,7 @@ def test_named_cases(found, case):
     module, old, new, concerned = CASES[case]
     text = mutants.SOURCE(f"pertnb.{module}")
     assert old in text
-    wanted = {name for name in found if name.startswith(tuple(concerned))} - {"sequential'"} # the second test does not use radii
+    wanted = {name for name in found if name.startswith(tuple(concerned))} - {"sequential'"} # which does not use radii
     assert changed(found, found, {f"pertnb.{module}": text.replace(old, new)}) == wanted
 
 
@@ -120,8 +122,10 @@ def copied(root, tmp_path):
         path.write_text(text.replace(old, new) if old else new)
 
     def run(*names, runs=tmp_path / "runs", cwd=tmp_path, **env):
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "PERTNB_RUNS": str(runs), "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1", **env}
-        done = subprocess.run([sys.executable, root / "tests" / "steps.py", *names], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PERTNB_RUNS": str(runs),
+               "PYTHONPATH": str(package.parent), **env}
+        command = [sys.executable, root / "tests" / "steps.py", *names]
+        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
     run.edit = edit
@@ -129,14 +133,13 @@ def copied(root, tmp_path):
 
 
 def test_radius_in_a_copy(copied, tmp_path):
-    "Rows that are kept are read after another docstring, in another folder and by moved code, and are made again where a radius is ten times as large."
+    "Kept rows are read after other words, elsewhere, by moved code; where a radius is tenfold they are made again."
     name = "certificates"
     first = copied(name)[name]
     assert first["there"] == 0 and max(first["radius"]) > 0
     copied.edit("train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
-    copied.edit("smoothing", '"sigma Phi^-1(p) where p > 1/2, else 0; the shape of p."', '"The radius."')
-    radius_of = 'def radius_of(\n    p,     # lower bound of the probability, any shape\n    sigma, # of the noise\n):\n    "The radius."\n' \
-                "    return sigma * np.maximum(ndtri(np.maximum(p, .5)), 0)\n"
+    text = mutants.SOURCE("pertnb.smoothing")
+    radius_of = text[text.index("def radius_of("):text.index("\n\ndef sigma_for(")]
     copied.edit("radii", "", f"import numpy as np\nfrom scipy.special import ndtri\n\n\n{radius_of}")
     copied.edit("smoothing", radius_of, "from pertnb.radii import radius_of\n")
     assert copied(name, cwd="/", PYTHONHASHSEED="7")[name] == first | dict(there=3)
@@ -147,7 +150,7 @@ def test_radius_in_a_copy(copied, tmp_path):
 
 
 def test_run_in_a_copy(copied, found, tmp_path):
-    "A training has the same key in other processes, with other seeds of hashes, in other folders; after another docstring its weights are not made again."
+    "A training has one key in all processes, folders, hash seeds; after other words its weights are not made again."
     names = "classifier, noise", "digits, rts, cvae_adversarial"
     keys = {name: dict(key=found[name]["before"]) for name in names}
     assert copied(*names, PYTHONHASHSEED="1") == keys
