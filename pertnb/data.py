@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from PIL import Image
 from .arrays import find_fault, once, open_array, read_info, save_array, stamp_files
 from .checks import check_number
-from .paths import data_root, locked, shown
+from .paths import data_root, locked, shorten_path
 
 # %% ../nbs/api/02_data.ipynb #a306fd76
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
@@ -198,12 +198,12 @@ def download(
     urls = [make.url] if name == "cifar10" else [mirror + make.resources[0][0] for mirror in make.mirrors]
     why = f"{urls[0]} can't be reached"
     if any(map(is_reachable, urls)):
-        print(f"downloading {name} to {shown(root)}", flush=True)
+        print(f"downloading {name} to {shorten_path(root)}", flush=True)
         try:
             with socket_timeout(20): return make(root, download=True)
         except (OSError, RuntimeError) as error: why = f"the download failed ({error})"
     layouts = f"{TORCHVISION[name][1]}, or class folders {name}/{{train,test}}/CLASS/NAME.png"
-    raise FileNotFoundError(f"{name} is not in {shown(root)}, and {why}; "
+    raise FileNotFoundError(f"{name} is not in {shorten_path(root)}, and {why}; "
                             f"put it there ({layouts}), or use data={STAND_INS[name][0]}")
 
 # %% ../nbs/api/02_data.ipynb #0c5e9d27
@@ -362,5 +362,5 @@ def resolve_data(
         if name != "auto": raise
         print(f"data: {STAND_INS[wanted][1]}, because {error}")
         return STAND_INS[wanted][0]
-    print(f"data: {wanted}, from {shown(root)} ({found})")
+    print(f"data: {wanted}, from {shorten_path(root)} ({found})")
     return wanted

@@ -20,7 +20,7 @@ from accelerate import Accelerator
 from . import corruptions, quality, robust
 from .attack import attack_classifier
 from .cvae import make_cvae
-from .device import chosen_device, widen_outputs
+from .device import choose_device, widen_outputs
 from .learn import bound_loss
 from .nets import make_classifier
 from .pairs import PairsOf, Views, generator
@@ -269,7 +269,7 @@ def estimate_cost(
     if type(settings) not in COST_FUNCTIONS:
         known = ", ".join(c.__name__ for c in COST_FUNCTIONS)
         raise ValueError(f"there is no estimate for {type(settings).__name__}: known are {known}")
-    device = chosen_device(device)
+    device = choose_device(device)
     held = peak_memory() if device.type == "cpu" else 0
     cost = COST_FUNCTIONS[type(settings)](settings, device)
     return replace(cost, memory=cost.memory + held)
@@ -281,7 +281,7 @@ def announce(
 ):
     "Print about how long it will take and how much memory, measured now; nothing for `smoke` and `quick`."
     if settings.preset in ("smoke", "quick"): return
-    device = chosen_device(device)
+    device = choose_device(device)
     cost = estimate_cost(settings, device)
     hours = cost.seconds / 3600
     duration = f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"

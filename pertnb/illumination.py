@@ -22,7 +22,7 @@ from PIL import Image
 from .arrays import find_fault, open_array, read_info, stamp_files
 from .checks import check_number, described
 from .pairs import crop_flip, draw_crop_flip, to_float
-from .paths import atomic_write, data_root, digest, locked, package_root, shown
+from .paths import atomic_write, data_root, digest, locked, package_root, shorten_path
 from .random import generator
 
 # %% ../nbs/api/19_illumination.ipynb #60bd74d1
@@ -110,7 +110,7 @@ def scene_folders(
         for p in sorted(part.iterdir(), key=lambda p: p.name) if part.is_dir() else ():
             if not p.is_dir() or not any(LAYER.fullmatch(f.name) for f in p.iterdir()): continue
             if p.name in found:
-                raise ValueError(f"scene {p.name} is in {shown(found[p.name])} and in {shown(p)}: remove one")
+                raise ValueError(f"scene {p.name} is in {shorten_path(found[p.name])} and in {shorten_path(p)}: remove one")
             found[p.name] = p
     return dict(sorted(found.items()))
 
@@ -124,7 +124,7 @@ def find_layer(
     "The file of a layer at this mip or the next finer one, and its mip; FileNotFoundError in one line."
     for k in range(mip, -1, -1):
         if (file := folder/f"{stem}_mip{k}.{suffix}").exists(): return file, k
-    raise FileNotFoundError(f"{shown(folder)} has no {stem}_mip{mip}.{suffix} and no finer one: "
+    raise FileNotFoundError(f"{shorten_path(folder)} has no {stem}_mip{mip}.{suffix} and no finer one: "
                             "unpack this scene again, or remove it")
 
 # %% ../nbs/api/19_illumination.ipynb #4bb2a9a4
@@ -137,12 +137,12 @@ def open_layer(
         with file.open("rb") as f, Image.open(f) as image:
             image = image.convert("RGB") if file.name.endswith("jpg") else image.copy()
     except (OSError, SyntaxError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{shown(file)} can't be read ({error}): unpack it again") from None
+        raise ValueError(f"{shorten_path(file)} can't be read ({error}): unpack it again") from None
     if file.name.endswith("png") and image.mode != "P":
-        raise ValueError(f"{shown(file)} is a picture of mode {image.mode}, not a map with a palette: unpack it again")
+        raise ValueError(f"{shorten_path(file)} is a picture of mode {image.mode}, not a map with a palette: unpack it again")
     size = mip_size(mip)
     if image.size != size[::-1]:
-        raise ValueError(f"{shown(file)} has {image.size[1]} x {image.size[0]} pixels, "
+        raise ValueError(f"{shorten_path(file)} has {image.size[1]} x {image.size[0]} pixels, "
                          f"mip {mip} has {size[0]} x {size[1]}: unpack it again")
     return image
 
@@ -165,7 +165,7 @@ def read_scene(
     images = np.stack([read_layer(folder, f"dir_{k}", "jpg", mip) for k in range(N_LIGHTS)]).transpose(0, 3, 1, 2)
     materials = read_layer(folder, "materials", "png", mip)
     if materials.max() >= len(CLASS_OF):
-        raise ValueError(f"{shown(folder)}: materials_mip{mip}.png has index {materials.max()}, "
+        raise ValueError(f"{shorten_path(folder)}: materials_mip{mip}.png has index {materials.max()}, "
                          f"known are 0 to {len(CLASS_OF) - 1}: unpack it again")
     return np.ascontiguousarray(images), CLASS_OF[materials]
 
@@ -293,7 +293,7 @@ def load_scenes(
     "A part of a data set as Scenes; FileNotFoundError where it has none."
     folders, (H, W) = find_scenes(name, part, root), mip_size(mip)
     if not folders:
-        place = shown(Path(root or data_root())/DATA[name])
+        place = shorten_path(Path(root or data_root())/DATA[name])
         raise FileNotFoundError(f"there are no {part} scenes of {name} in {place}: "
                                 "unpack them there, or use data=mi_packaged")
     if n is not None: check_number("n", n, 1, whole=True)
@@ -318,7 +318,7 @@ def resolve_scenes(
     if name == "auto":
         name = next((d for d in ("mi", "mi_rendered") if find_scenes(d, "train", root)), "mi_packaged")
         missing = list(DATA)[:list(DATA).index(name)]
-    places = " or ".join(shown(root/DATA[d]) for d in missing)
+    places = " or ".join(shorten_path(root/DATA[d]) for d in missing)
     why = f", because there are no training scenes in {places}" if missing else ""
     print(f"data: {name}{why}")
     return name

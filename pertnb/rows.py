@@ -13,14 +13,15 @@ from .checks import check_columns
 from .paths import atomic_write
 
 # %% ../nbs/api/00d_rows.ipynb #470d5b62
-EXACT = dict(float_precision="round_trip") if int(pd.__version__.split(".")[0]) < 3 else {} # from pandas 3 on, reading is exact by itself
+# from pandas 3 on, reading is exact by default
+EXACT = dict(float_precision="round_trip") if int(pd.__version__.split(".")[0]) < 3 else {}
 
 
 def parse_rows(
     data, # bytes of a CSV file
     path, # where they come from, for the message
 ):
-    "Rows as a DataFrame, floats exactly as they were; ValueError in one line where there are none."
+    "Rows as a DataFrame, floats exactly as they were; ValueError of one line if there are none."
     try:
         return pd.read_csv(io.BytesIO(data), keep_default_na=False, na_values=[""], dtype=dict(commit=str), **EXACT)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError):
@@ -47,8 +48,9 @@ def write_rows(
 def read_rows(
     path, # of a .csv file
 ):
-    "The rows as a DataFrame; one clear line where there are none."
-    if not Path(path).is_file(): raise FileNotFoundError(f"no rows at {path}: run the evaluation that writes them first")
+    "The rows as a DataFrame; an error of one line if there is no file."
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no rows at {path}: run the evaluation that writes them first")
     return parse_rows(Path(path).read_bytes(), path)
 
 # %% ../nbs/api/00d_rows.ipynb #40def599
@@ -69,4 +71,5 @@ def append_rows(
     rows, # DataFrame with the same columns as those that are there
 ):
     "Add rows to those on disk, atomically; ValueError if the columns differ."
-    write_rows(path, join_rows(read_rows(path) if Path(path).exists() else None, rows, path))
+    before = read_rows(path) if Path(path).exists() else None
+    write_rows(path, join_rows(before, rows, path))

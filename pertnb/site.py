@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from PIL import Image
 import pertnb
-from .paths import repo_root, shown, write_error
+from .paths import repo_root, shorten_path, write_error
 
 # %% ../nbs/api/25_site.ipynb #48edd66c
 PACKAGES = "sphinx", "myst_nb", "furo", "latex2mathml", "fastcore"
@@ -44,7 +44,7 @@ def read_notebooks():
     for pattern in ("[0-9]*.ipynb", "api/[0-9]*.ipynb", "[a-z]*.ipynb"):
         paths += [p for p in sorted(folder.glob(pattern)) if p.stem != "index"]
     if not paths:
-        raise FileNotFoundError(f"no notebooks in {shown(folder)}: build the site in a clone of the repository")
+        raise FileNotFoundError(f"no notebooks in {shorten_path(folder)}: build the site in a clone of the repository")
     page_of = lambda path: path.relative_to(folder).with_suffix("").as_posix()
     return {page_of(path): json.loads(path.read_text(encoding="utf-8")) for path in paths}
 
@@ -256,7 +256,7 @@ GROUPS = {
             "corrupted pairs affine illumination scenes camera own",
     "Sets": "nets mnist_nets unet cvae sets quality theory learn released_nets released",
     "Attacks and certificates": "attack strong smoothing",
-    "Classifiers": "parallel state train robust estimate truth segment departures",
+    "Classifiers": "parallel state train losses robust estimate truth segment departures",
     "Results": "plots report scoreboard explore roofline stages site",
 }
 
@@ -558,10 +558,10 @@ def check_out(
     out, # folder that the site goes into
 ):
     "ValueError of one line if `out` is something that a site must not replace."
-    if out.exists() and not out.is_dir(): raise ValueError(f"can't put the site in {shown(out)}: it is a file")
+    if out.exists() and not out.is_dir(): raise ValueError(f"can't put the site in {shorten_path(out)}: it is a file")
     if out.is_dir() and any(out.iterdir()) and not (out / ".buildinfo").exists():
         problem = "it is a folder of other files; name an empty or a new one"
-        raise ValueError(f"can't put the site in {shown(out)}: {problem}")
+        raise ValueError(f"can't put the site in {shorten_path(out)}: {problem}")
 
 
 def build_site(

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from . import memo
 from .checks import check_number
 from .clock import DEADLINE, check_time, time_is_up
-from .device import COMPILE, as_written, chosen_device, compiled, frozen
+from .device import COMPILE, as_written, choose_device, compile_module, frozen
 from .device import training_autocast, training_precision, widen_outputs
 from .parallel import share, share_batch_norm # share: for losses, which import it from here
 from .paths import locked, read_tensors
@@ -123,8 +123,8 @@ class Run:
     def rate(self, step):
         "Learning rate at a step; piece-wise linear in the share of the run."
         s = self.schedule
-        at, share = zip((0, s.first), (s.peak, 1), *s.fall)
-        return piecewise((step + 1) / (self.steps + 1), [v * s.lr for v in share], at)
+        at, heights = zip((0, s.first), (s.peak, 1), *s.fall)
+        return piecewise((step + 1) / (self.steps + 1), [v * s.lr for v in heights], at)
 
 # %% ../nbs/api/10_train.ipynb #158853f6
 def train_step(
@@ -264,7 +264,7 @@ def loop(
     check_processes(run, accelerator.num_processes)
     module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
     hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
-    module, optimizer = accelerator.prepare(compiled(module, run.schedule.compile, run.device), optimizer)
+    module, optimizer = accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer)
     bar = tqdm(total=run.steps * run.batch, initial=step * run.batch, unit=" samples", unit_scale=True,
                disable=not progress, mininterval=2)
     sums, losses, started = restore_row(row, run.device)
@@ -336,8 +336,8 @@ def fit(
     checkpoint_every=60,  # seconds
 ):
     "Train or load: returns the module (eval mode) and its log as a DataFrame; folder and time in `log.attrs`."
-    device = chosen_device(device)
-    kept = memo.place(name, (loop, Run), build=build, loss=loss, index=index, schedule=schedule, seed=seed,
+    device = choose_device(device)
+    kept = memo.place(name, fit, build=build, loss=loss, index=index, schedule=schedule, seed=seed,
                       validate=validate, log_every=log_every, precision=training_precision(device))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator("weights", seed).initial_seed()))

@@ -11,7 +11,7 @@ from survive import child, contents, ended
 
 from pertnb import stages
 
-HERE = stages.section
+HERE = stages.make_section
 FEW = dict(cvae=dict(n_train=9, n_test=1, epochs=1., batch_size=4, pgd_steps=1, n_samples=1),
            robust=dict(n_train=9, n_test=2, n_quartiles=1, epochs_standard=1., epochs=1., batch_size=4, pgd_steps=1, strong_steps=1),
            certified=dict(n_train=9, n_test=2, n_certified=1, epochs=1., batch_size=4, n0=5, n=20, n_most=30, sample_batch=10))
@@ -26,8 +26,11 @@ def few(*args, **kw):
 def call(folder, preset, names, minutes=None):
     "The command; its status."
     os.environ |= dict(PERTNB_RUNS=str(folder), PERTNB_ROOT=str(folder))
-    stages.section, stages.announce = few, lambda *a: None
-    return stages.main(["--preset", preset, "--data", "photos", "--device", "cpu", *(["--stage", names] if names else []), *([] if minutes is None else ["--minutes", str(minutes)])])
+    stages.make_section, stages.announce_stages = few, lambda *a: None
+    words = ["--preset", preset, "--data", "photos", "--device", "cpu"]
+    if names: words += ["--stage", names]
+    if minutes is not None: words += ["--minutes", str(minutes)]
+    return stages.run_from_words(words)
 
 
 def boxed(folder, preset, names):

@@ -79,7 +79,7 @@ def test_help(command, said):
 
 def test_help_of_all(said):
     code, out, _ = said("--help")
-    assert code == 0 and "exit codes: 0 done, 1 failed (one line on stderr), 2 asked for wrongly" in out
+    assert code == 0 and "exit codes: 0 done, 1 failed (one line on stderr), 2 wrong usage" in out
     for command, (_, what, example, _) in cli.COMMANDS.items():
         assert " ".join(what.split()) in " ".join(out.split()) and example in out
 
@@ -145,7 +145,7 @@ def test_learn_check(said, pairs, tmp_path):
     (bad / "perturbed" / "dog" / "image1__0.png").write_bytes(b"no image")
     code, out, err = said("learn", bad, "--check")
     assert code == 1 and err.count("\n") == 1 and "2 faults to be mended first" in err
-    assert "image0__0.png has no partner in clean/" in out and "image1__0.png is no image that can be read" in out
+    assert "image0__0.png has no partner in clean/" in out and "image1__0.png can't be read as an image" in out
     code, out, err = said("learn", bad, "--json")
     assert code == 1 and len(json.loads(out)["faults"]) == 2
 
@@ -182,11 +182,12 @@ WRONG = {
     "parameter's form": (["run", "05", "-p", "seed"], 2, "-p takes NAME=VALUE, not 'seed'"),
     "pairs": (["learn", "nowhere"], 1, "there is no folder"),
     "function's images": (["learn", "camera", "--images", "nowhere"], 1, "there are no images 'nowhere'"),
+    "images for a folder": (["learn", "pairs", "--images", "imgs"], 2, "--images go with a function"),
     "out as a parameter": (["learn", "camera", "-p", "out=x"], 2, "given by --out"),
     "set": (["sample", "nowhere"], 1, "there is no perturbation set at nowhere"),
-    "steps": (["evaluate", "x", "--steps", "0"], 2, "'0' is no whole number from 1 on"),
-    "eps": (["attack", "x", "--eps", "nan"], 2, "'nan' is no number above 0"),
-    "radius": (["certify", "x", "--radius", "-1"], 2, "'-1' is no number above 0"),
+    "steps": (["evaluate", "x", "--steps", "0"], 2, "expected a whole number of at least 1, got '0'"),
+    "eps": (["attack", "x", "--eps", "nan"], 2, "expected a number above 0, got 'nan'"),
+    "radius": (["certify", "x", "--radius", "-1"], 2, "expected a number above 0, got '-1'"),
 }
 
 

@@ -10,7 +10,7 @@ from torch._dynamo.utils import counters
 from pertnb import corruptions, pairs, robust, smoothing, train
 from pertnb.attack import frozen
 from pertnb.cvae import make_cvae
-from pertnb.device import as_written, compiled, compiled_set
+from pertnb.device import as_written, compile_module, compile_set
 from pertnb.data import load_images
 from pertnb.learn import bound_loss
 from pertnb.nets import make_classifier
@@ -112,7 +112,7 @@ def test_bf16(what, views):
 
 def test_compiled_set_is_a_copy_on_a_gpu_only():
     pset = PerturbationSet(make_cvae(**CVAE), 3.)
-    assert compiled_set(pset, "reduce-overhead") is pset and compiled_set(None, "default") is None
-    module = compiled(make_classifier(**NET), "reduce-overhead", "cpu")
+    assert compile_set(pset, "reduce-overhead") is pset and compile_set(None, "default") is None
+    module = compile_module(make_classifier(**NET), "reduce-overhead", "cpu")
     assert module._compiled_call_impl is None
     with frozen(module), as_written(): assert module(torch.rand(2, 3, 32, 32)).shape == (2, 10)

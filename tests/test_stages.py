@@ -53,8 +53,9 @@ def test_full_width(root, tmp_path):
 def test_mistakes(capsys):
     for words, line in ((["--stage", "cvea"], "unknown stage 'cvea': known are corruptions, cvae"), (["--preset", "big"], "unknown preset 'big'"),
                         (["--device", "gpu"], "unknown device 'gpu'"), (["--data", "svhn"], "unknown data set 'svhn'")):
-        with pytest.raises(SystemExit) as stopped: stages.main(words)
-        assert stopped.value.code == 2 and f"error: {line}" in capsys.readouterr().err.splitlines()[-1]
+        assert stages.run_from_words(words) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"python -m pertnb.stages: {line}") and said.count("\n") == 1
 
 
 def test_command(run):

@@ -1,0 +1,172 @@
+"""Keys of kept results by mutation: whatever runs while a step computes decides its key, and nothing else does."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from copy import deepcopy
+from importlib import import_module
+from unittest.mock import patch
+
+import pytest
+
+import mutants
+import steps
+
+from pertnb import memo
+from pertnb.device import compiled_set
+
+UNRELATED = "site", "cli", "theory", "plots", "report", "scoreboard", "explore", "own", "departures"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    "Every step: how its key is made, what ran in it, and its key."
+    folder = tmp_path_factory.mktemp("steps")
+    found = steps.trace(folder)
+    with patch.dict(os.environ, PERTNB_RUNS=str(folder)):
+        for step in found.values(): step["before"] = step["key"]()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ran(found):
+    "{(module, node): steps in which it ran}: functions, classes whose methods a decorator wrote, values of modules."
+    out = defaultdict(set)
+    for name, step in found.items():
+        for at in step["seen"]:
+            definition = at[0], mutants.find_node(*at)
+            for what in (definition, *mutants.find_values(*definition)): out[what].add(name)
+    return out
+
+
+def changed(found, names, texts):
+    "Which of the steps have another key if modules have other texts."
+    for module, text in texts.items(): compile(text, module, "exec")
+    with mutants.texts(texts): return {name for name in names if found[name]["key"]() != found[name]["before"]}
+
+
+def show(module, node): return f"{module}:{node.lineno} {getattr(node, 'name', '')}"
+
+
+def test_all_ran(found, ran):
+    "The trace saw what it must see: each kind of step, its own functions, and not those of others."
+    seen = {step: {(m.partition(".")[2], name) for m, name, _ in found[step]["seen"]} for step in found}
+    assert len(found) >= 44 and sum(map(len, ran.values())) > 2500
+    assert {("weather", "fog"), ("jpeg", "to_ycc"), ("pairs", "extend"), ("paths", "digest")} <= seen["corruptions"]
+    assert {("smoothing", "radius_of"), ("smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
+    assert {("train", "fit"), ("unet", "Down.forward"), ("illumination", "Scenes.gather")} <= seen["CVAE, lights"]
+    assert ("smoothing", "can_gain") in seen["certificates, adaptive"] - seen["certificates"]
+    assert not {m for step in seen.values() for m, _ in step} & {"memo", *UNRELATED}
+
+
+def test_what_runs_decides(found, ran):
+    "Another constant, or a statement more, in anything that ran: another key, for each step in which it ran."
+    kept, pairs = [], 0
+    for (module, node), names in ran.items():
+        edit = mutants.changing(module, node)
+        if edit is None: continue
+        pairs += len(names)
+        same = names - changed(found, names, {module: mutants.edited(module, [edit])})
+        if same: kept.append((show(module, node), sorted(same)))
+    assert not kept
+    print(f"{pairs} pairs of a definition and a step in which it ran, {len(found)} steps")
+
+
+@pytest.mark.parametrize("kind", ["comment", "docstring", "annotation", "error"])
+def test_words_decide_nothing(found, ran, kind):
+    "Other comments, docstrings, annotations or texts of errors in all that ran: the same keys."
+    edits = defaultdict(list)
+    for module, node in ran: edits[module] += mutants.neutral(module, node).get(kind, [])
+    assert sum(map(len, edits.values())) > 50
+    assert not changed(found, found, {module: mutants.edited(module, some) for module, some in edits.items() if some})
+
+
+def test_unrelated_modules(found):
+    "Another constant in every function of modules that no step uses: the same keys."
+    modules = [import_module(f"pertnb.{name}").__name__ for name in UNRELATED]
+    assert not changed(found, found, {module: mutants.edited_everywhere(module) for module in modules})
+
+
+# the name of a step may be the beginning of several
+CASES = {"noise": ("smoothing", "u = sigma * torch.randn(", "u = 100 * sigma * torch.randn(", ["classifier, noise"]),
+         "Tanh": ("truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
+         "radius x 10": ("smoothing", "return sigma *", "return 10 * sigma *", ["certificates", "maps", "sequential"]),
+         "crop": ("robust", "pad=4,  # of the crop", "pad=5,  # of the crop", ["classifier", "costs"]),
+         "crop of pairs": ("train", "pad=4,      # of the joint", "pad=5,      # of the joint",
+                           ["CVAE, centered", "CVAE, mixed", "CVAE, perturbed", "costs"]),
+         "draws of maps": ("segment", "n=1000, # draws that choose", "n=500, # draws that choose", ["maps"])}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_named_cases(found, case):
+    "Changes that once left old results in place: the keys of the steps that they concern change, and of no others."
+    module, old, new, concerned = CASES[case]
+    text = mutants.SOURCE(f"pertnb.{module}")
+    assert old in text
+    wanted = {name for name in found if name.startswith(tuple(concerned))} - {"sequential'"} # which does not use radii
+    assert changed(found, found, {f"pertnb.{module}": text.replace(old, new)}) == wanted
+
+
+@pytest.fixture
+def copied(root, tmp_path):
+    "A function that runs steps with a copy of the package, and edits of it; what steps.py prints."
+    package = tmp_path / "copy" / "pertnb"
+    shutil.copytree(root / "pertnb", package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def edit(module, old, new):
+        path = package / f"{module}.py"
+        text = path.read_text() if path.exists() else ""
+        assert old in text
+        path.write_text(text.replace(old, new) if old else new)
+
+    def run(*names, runs=tmp_path / "runs", cwd=tmp_path, **env):
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PERTNB_RUNS": str(runs),
+               "PYTHONPATH": str(package.parent), **env}
+        command = [sys.executable, root / "tests" / "steps.py", *names]
+        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+    run.edit = edit
+    return run
+
+
+def test_radius_in_a_copy(copied, tmp_path):
+    "Kept rows are read after other words, elsewhere, by moved code; where a radius is tenfold they are made again."
+    name = "certificates"
+    first = copied(name)[name]
+    assert first["there"] == 0 and max(first["radius"]) > 0
+    copied.edit("train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
+    text = mutants.SOURCE("pertnb.smoothing")
+    radius_of = text[text.index("def radius_of("):text.index("\n\ndef sigma_for(")]
+    copied.edit("radii", "", f"import numpy as np\nfrom scipy.special import ndtri\n\n\n{radius_of}")
+    copied.edit("smoothing", radius_of, "from pertnb.radii import radius_of\n")
+    assert copied(name, cwd="/", PYTHONHASHSEED="7")[name] == first | dict(there=3)
+    copied.edit("radii", "return sigma *", "return 10 * sigma *")
+    second = copied(name)[name]
+    assert second["there"] == 0 and second["key"] != first["key"]
+    assert second["radius"] == pytest.approx([10 * r for r in first["radius"]])
+
+
+def test_run_in_a_copy(copied, found, tmp_path):
+    "A training has one key in all processes, folders, hash seeds; after other words its weights are not made again."
+    names = "classifier, noise", "digits, rts, cvae_adversarial"
+    keys = {name: dict(key=found[name]["before"]) for name in names}
+    assert copied(*names, PYTHONHASHSEED="1") == keys
+    made = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("model.safetensors")}
+    assert len(made) == 2
+    copied.edit("train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
+    assert copied(*names, PYTHONHASHSEED="2") == keys
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("model.safetensors")} == made
+    assert copied(names[0], runs=tmp_path / "elsewhere", cwd="/") == {names[0]: keys[names[0]]}
+
+
+def test_compiled(tmp_path):
+    "A compiled network has the key of the network; on a CPU a set is not compiled."
+    pset = steps.image_set()
+    assert compiled_set(pset, "default") is pset
+    copy = deepcopy(pset)
+    copy.cvae.generator.compile(mode="default", dynamic=False)
+    with patch.dict(os.environ, PERTNB_RUNS=str(tmp_path)):
+        assert memo.place("set", steps.image_set, pset=copy) == memo.place("set", steps.image_set, pset=pset)
