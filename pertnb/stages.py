@@ -21,7 +21,7 @@ import torch
 from . import corruptions, estimate, memo, presets, quality, report, robust, roofline, smoothing
 from .cli import Parser, Usage, make_number_type, run_or_report
 from .clock import Unfinished, check_time, time_box, time_is_up
-from .data import class_names, load_images, resolve_data
+from .data import CLASSES, class_names, load_images, resolve_data
 from .device import choose_device
 from .learn import learn_set
 from .nets import make_classifier
@@ -57,11 +57,10 @@ def make_section(
     "The Section of a preset; ValueError if a name is unknown."
     given = dict(preset=preset, data=data, seed=seed)
     settings = [presets.resolve(f"cifar10c_{name}", given) for name in ("cvae", "robust", "certified")]
-    found = resolve_data(data)
-    if found not in ("cifar10", "photos"):
+    if data in CLASSES and data not in ("cifar10", "photos"):
         raise ValueError("the stages need colour images of 32 x 32 pixels: "
                          f"expected auto, cifar10 or photos, got {data!r}")
-    return Section(*settings, found, choose_device(device))
+    return Section(*settings, resolve_data(data), choose_device(device))
 
 # %% ../nbs/api/29a_stages.ipynb #acffd3ea
 @lru_cache(2)

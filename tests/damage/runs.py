@@ -70,9 +70,9 @@ def run_stages(folder, seed):
     "The stages that the ledger doesn't have as done, which are soon over; what it has then."
     section = SimpleNamespace(folder=folder / f"stages-{seed}", device=torch.device("cpu"))
     with patch.dict(stages.STAGES, {name: lambda s: (1, None) for name in "ab"}, clear=True):
-        for stage in stages.unfinished(section, "ab"):
+        for stage in stages.list_unfinished(section, "ab"):
             with redirect_stdout(io.StringIO()): stages.run_stage(section, stage)
-        return [stages.ledger(section)[["stage", "samples", "done"]]]
+        return [stages.read_ledger(section)[["stage", "samples", "done"]]]
 
 
 def in_runs(folder): return patch.dict(os.environ, PERTNB_RUNS=str(folder))
