@@ -13,8 +13,8 @@ import torch
 
 from together import NARROW, views
 
-from pertnb import affine, corruptions, estimate, illumination, memo, pairs, presets
-from pertnb import robust, segment, smoothing, stages, train, truth
+from pertnb import affine, corrupted, corruptions, estimate, illumination, learn, memo, pairs, presets
+from pertnb import robust, segment, smoothing, stages, truth
 from pertnb.cvae import make_cvae
 from pertnb.nets import make_classifier
 from pertnb.sets import PerturbationSet
@@ -46,20 +46,19 @@ def classifier(): return seeded(lambda: make_classifier(**NET)).eval()
 
 
 def learn_views(pairing):
-    loss = train.cvae_loss(small(8), pairing, (0, .1), (0, 1))
-    held_out = views(4).gather(torch.arange(4)).div(255).expand(2, -1, -1, -1, -1)
-    train.learn(f"cvae-{pairing}", NARROW, loss, torch.arange(8), ONE, held_out, **QUIET)
+    source, validation = (pairs.PairsOf(small(n), pairing) for n in (8, 4))
+    learn.learn(f"cvae-{pairing}", source, validation, NARROW, ONE, (0, .1), (0, 1), **QUIET)
 
 
 def learn_digits(name, net, error, fixed=0):
     s = presets.resolve(f"mnist_{name}", dict(preset="smoke", batch_size=4))
     known = affine.true_pairs("digits", "train", name, 8, fixed)
-    train.learn_truth(s, known, known, net, error, **QUIET)
+    learn.learn_truth(s, known, known, net, error, **QUIET)
 
 
 def learn_lighting():
     s = presets.resolve("mi_cvae", dict(preset="smoke", batch_size=2))
-    train.learn_lighting(s, s.stages(4)[0], scenes(), scenes(part="validation"), **QUIET)
+    learn.learn_lighting(s, s.stages(4)[0], scenes(), scenes(part="validation"), **QUIET)
 
 
 def train_classifier(method, early):
@@ -109,8 +108,8 @@ def staged(stage):
 
 def make_corruptions():
     images = small(2).images
-    store = pairs.corrupted_file("random", "test", corruptions.NAMES, 5, images)
-    pairs.extend(store, images, 2)
+    store = corrupted.corrupted_file("random", "test", corruptions.NAMES, 5, images)
+    corrupted.extend(store, images, 2)
 
 
 def count_costs():
@@ -132,9 +131,9 @@ STEPS = {**{f"CVAE, {p}": lambda p=p: learn_views(p) for p in pairs.PAIRINGS},
          **{f"classifier, {m}": lambda m=m: train_classifier(m, False) for m in robust.METHODS},
          **{f"classifier, {m}, early": lambda m=m: train_classifier(m, True) for m in robust.METHODS},
          "classifier, noise": train_smoothed,
-         **{f"digits, linf, {m}": lambda m=m: train_digits("linf", LINF, m) for m in truth.METHODS},
-         **{f"digits, rts, {m}": lambda m=m: train_digits("rts", RTS, m) for m in truth.METHODS},
-         **{f"segmenter, {m}": lambda m=m: train_segmenter(m) for m in segment.METHODS},
+         **{f"digits, linf, {m}": lambda m=m: train_digits("linf", LINF, m) for m in truth.DIGIT_METHODS},
+         **{f"digits, rts, {m}": lambda m=m: train_digits("rts", RTS, m) for m in truth.DIGIT_METHODS},
+         **{f"segmenter, {m}": lambda m=m: train_segmenter(m) for m in segment.SEGMENT_METHODS},
          "evaluation": evaluate, "maps": certify_maps,
          "certificates": lambda: certify(False), "certificates, adaptive": lambda: certify(True),
          "quality": lambda: staged(stages.judge_cvae),

@@ -15,7 +15,7 @@ import mutants
 import steps
 
 from pertnb import memo
-from pertnb.device import compiled_set
+from pertnb.device import compile_set
 
 UNRELATED = "site", "cli", "theory", "plots", "report", "scoreboard", "explore", "own", "departures"
 
@@ -54,7 +54,7 @@ def test_all_ran(found, ran):
     "The trace saw what it must see: each kind of step, its own functions, and not those of others."
     seen = {step: {(m.partition(".")[2], name) for m, name, _ in found[step]["seen"]} for step in found}
     assert len(found) >= 44 and sum(map(len, ran.values())) > 2500
-    assert {("weather", "fog"), ("jpeg", "to_ycc"), ("pairs", "extend"), ("paths", "digest")} <= seen["corruptions"]
+    assert {("weather", "fog"), ("jpeg", "to_ycc"), ("corrupted", "extend"), ("paths", "digest")} <= seen["corruptions"]
     assert {("smoothing", "radius_of"), ("smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
     assert {("train", "fit"), ("unet", "Down.forward"), ("illumination", "Scenes.gather")} <= seen["CVAE, lights"]
     assert ("smoothing", "can_gain") in seen["certificates, adaptive"] - seen["certificates"]
@@ -94,7 +94,7 @@ CASES = {"noise": ("smoothing", "u = sigma * torch.randn(", "u = 100 * sigma * t
          "Tanh": ("truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
          "radius x 10": ("smoothing", "return sigma *", "return 10 * sigma *", ["certificates", "maps", "sequential"]),
          "crop": ("robust", "pad=4,  # of the crop", "pad=5,  # of the crop", ["classifier", "costs"]),
-         "crop of pairs": ("train", "pad=4,      # of the joint", "pad=5,      # of the joint",
+         "crop of pairs": ("pairs", "pad: int = 4 ", "pad: int = 5 ",
                            ["CVAE, centered", "CVAE, mixed", "CVAE, perturbed", "costs"]),
          "draws of maps": ("segment", "n=1000, # draws that choose", "n=500, # draws that choose", ["maps"])}
 
@@ -165,7 +165,7 @@ def test_run_in_a_copy(copied, found, tmp_path):
 def test_compiled(tmp_path):
     "A compiled network has the key of the network; on a CPU a set is not compiled."
     pset = steps.image_set()
-    assert compiled_set(pset, "default") is pset
+    assert compile_set(pset, "default") is pset
     copy = deepcopy(pset)
     copy.cvae.generator.compile(mode="default", dynamic=False)
     with patch.dict(os.environ, PERTNB_RUNS=str(tmp_path)):
