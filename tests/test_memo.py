@@ -94,7 +94,7 @@ CASES = {"noise": ("smoothing", "u = sigma * torch.randn(", "u = 100 * sigma * t
          "Tanh": ("truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
          "radius x 10": ("smoothing", "return sigma *", "return 10 * sigma *", ["certificates", "maps", "sequential"]),
          "crop": ("robust", "pad=4,  # of the crop", "pad=5,  # of the crop", ["classifier", "costs"]),
-         "crop of pairs": ("train", "pad=4,      # of the joint", "pad=5,      # of the joint",
+         "crop of pairs": ("pairs", "pad: int = 4 ", "pad: int = 5 ",
                            ["CVAE, centered", "CVAE, mixed", "CVAE, perturbed", "costs"]),
          "draws of maps": ("segment", "n=1000, # draws that choose", "n=500, # draws that choose", ["maps"])}
 
