@@ -430,6 +430,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                              'pertnb.memo.definition_of': ('api/memo.html#definition_of', 'pertnb/memo.py'),
                              'pertnb.memo.definitions': ('api/memo.html#definitions', 'pertnb/memo.py'),
                              'pertnb.memo.describe': ('api/memo.html#describe', 'pertnb/memo.py'),
+                             'pertnb.memo.describe_class': ('api/memo.html#describe_class', 'pertnb/memo.py'),
                              'pertnb.memo.describe_function': ('api/memo.html#describe_function', 'pertnb/memo.py'),
                              'pertnb.memo.describe_module': ('api/memo.html#describe_module', 'pertnb/memo.py'),
                              'pertnb.memo.find_symbols': ('api/memo.html#find_symbols', 'pertnb/memo.py'),

@@ -7,9 +7,9 @@ __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_
            'definitions', 'Definition', 'definition_of', 'first_line', 'imported_from', 'is_plain', 'functions_in',
            'Symbol', 'symbol_of', 'find_symbols', 'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text',
            'constant_text', 'names_in', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text',
-           'foreign_text', 'code_key', 'describe', 'class_name', 'describe_module', 'describe_function', 'is_empty',
-           'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_bundle', 'sound_bundle',
-           'part', 'rows', 'kept_shards', 'with_more', 'ordered', 'append', 'read']
+           'foreign_text', 'code_key', 'describe', 'class_name', 'describe_module', 'describe_function',
+           'describe_class', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle',
+           'write_bundle', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more', 'ordered', 'append', 'read']
 
 # %% ../nbs/api/00e_memo.ipynb #ea168a1f
 import ast
@@ -440,6 +440,12 @@ def describe_function(
     return dict(function=function.__qualname__, captured=describe(others, code), defaults=describe(defaults, code))
 
 
+def describe_class(value, code):
+    "Name of a class, whose code goes into `code`."
+    code.add(value)
+    return dict(kind=value.__qualname__)
+
+
 def is_empty(cell):
     "Whether a captured variable has no value yet."
     try: cell.cell_contents
@@ -460,7 +466,7 @@ DESCRIBED = (
     (MethodType, lambda value, code: describe([value.__func__, value.__self__], code)),
     (FunctionType, describe_function),
     ((BuiltinFunctionType, ModuleType), lambda value, code: value.__name__),
-    (type, lambda value, code: dict(kind=value.__qualname__, code=code_key(value))))
+    (type, describe_class))
 
 # %% ../nbs/api/00e_memo.ipynb #7758a22c
 @dataclass(frozen=True)
