@@ -229,7 +229,7 @@ class Worst:
     zero_gradients: torch.Tensor
     broken_by: list
 
-
+# %% ../nbs/api/14_strong.ipynb #780b1bcb
 @full_precision()
 def worst_case(
     net,      # Composed or Shifted
