@@ -36,7 +36,7 @@ def ascend(
     unit = torch.where(stuck(grad)[:, None], 0, grad / grad.abs().amax(1, keepdim=True))
     return project(u + step * unit / unit.norm(dim=1, keepdim=True).clamp_min(1), eps)
 
-# %% ../nbs/api/08_attack.ipynb #ab82c4fe
+# %% ../nbs/api/08_attack.ipynb #7f38099b
 @dataclass(frozen=True, eq=False)
 class Ball:
     "Rows d (B, D) with ‖d‖ <= eps, and with 0 <= x + d <= 1 where images are given."
@@ -70,7 +70,7 @@ class Ball:
         if self.norm == "l2": return sample_ball(n, k, self.eps, generator)
         return self.eps * (2 * torch.rand(n, k, generator=generator, device=generator.device) - 1)
 
-# %% ../nbs/api/08_attack.ipynb #95d64169
+# %% ../nbs/api/08_attack.ipynb #e1cf343a
 EVERY = slice(None)
 
 
@@ -84,7 +84,7 @@ def replace_rows(
     t[i] = new
     return t
 
-# %% ../nbs/api/08_attack.ipynb #ddad8ca6
+# %% ../nbs/api/08_attack.ipynb #bbf6b57a
 class SearchState:
     "Points d (B, D), and of each example the point kept, its value, whether it is right, and zero gradients met."
     def __init__(self,
@@ -103,6 +103,7 @@ class SearchState:
     def see(self, i, value, right, grad):
         "Record value, outcome (or None) and gradient (or None) of examples i at their points."
         if self.keep is None: return
+        value = value.detach()
         if right is not None:
             value = torch.where(right, value, torch.inf)
             self.correct = replace_rows(self.correct, i, right)
@@ -115,7 +116,7 @@ class SearchState:
         "Step number k of examples i."
         self.d = replace_rows(self.d, i, self.ball.rows(i).ascend(self.d[i], grad, self.step))
 
-# %% ../nbs/api/08_attack.ipynb #be93e43b
+# %% ../nbs/api/08_attack.ipynb #d0c113ea
 def evaluate_points(
     objective,  # (d (b, D), i (b,)) -> value (b,), and whether examples i are right there, bool (b,), or None
     d, i,       # points (B, D) of examples i (B,), or of EVERY
@@ -128,11 +129,12 @@ def evaluate_points(
         v = v.detach().requires_grad_(gradient)
         with torch.set_grad_enabled(gradient): value, right = objective(v, j)
         wanted = gradient and (batch_size is not None or right is None or bool(right.any()))
-        parts.append((value.detach(), right, torch.autograd.grad(value.sum(), v)[0] if wanted else None))
+        parts.append((value, right, torch.autograd.grad(value.sum(), v)[0] if wanted else None))
+    # one part keeps its graph: freed at once, its memory would go back to the system and come again page by page
     if len(parts) == 1: return parts[0]
-    return tuple(None if part[0] is None else torch.cat(part) for part in zip(*parts))
+    return tuple(None if part[0] is None else torch.cat(part).detach() for part in zip(*parts))
 
-# %% ../nbs/api/08_attack.ipynb #691e9d78
+# %% ../nbs/api/08_attack.ipynb #04d4158e
 def maximise(
     objective, # as of `evaluate_points`
     state,     # SearchState, or one with another rule for steps; changed

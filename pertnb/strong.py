@@ -121,6 +121,7 @@ class AutoState(SearchState):
 
     def see(self, i, value, right, grad):
         "As of SearchState; also the gradient at the best point, and whether the loss rose."
+        value = value.detach()
         if grad is not None:
             better = value > self.best[i]
             self.best_grad[i] = torch.where(better[:, None], grad, self.best_grad[i])
@@ -228,7 +229,7 @@ class Worst:
     zero_gradients: torch.Tensor
     broken_by: list
 
-
+# %% ../nbs/api/14_strong.ipynb #780b1bcb
 @full_precision()
 def worst_case(
     net,      # Composed or Shifted
@@ -247,7 +248,7 @@ def worst_case(
         i = every[correct]
         if not len(i): return
         found = search(net, y, ball, d, steps, loss, step, i, batch_size)
-        value = evaluate_points(make_objective(net, y, "margin"), found.best_d, i, False, batch_size)[0]
+        value, _, _ = evaluate_points(make_objective(net, y, "margin"), found.best_d, i, False, batch_size)
         take = ~found.correct | (value > worst[i])
         worst[i[take]], worst_d[i[take]] = value[take], found.best_d[take]
         correct[i], zeros[i] = found.correct, zeros[i] + found.zeros
