@@ -4,18 +4,20 @@
 
 # %% auto #0
 __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_ours', 'source_of', 'names_defined', 'bare_tree',
-           'definitions', 'Definition', 'definition_of', 'first_line', 'imported_from', 'is_plain', 'functions_in',
-           'Symbol', 'symbol_of', 'find_symbols', 'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text',
-           'constant_text', 'names_in', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text',
-           'foreign_text', 'code_key', 'describe', 'class_name', 'describe_module', 'describe_function',
-           'describe_class', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle',
-           'write_bundle', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more', 'ordered', 'append', 'read']
+           'definitions', 'Definition', 'definition_of', 'imported_from', 'is_plain', 'functions_in', 'Symbol',
+           'symbol_of', 'clean_name', 'inner_codes', 'place_inside', 'inner_nodes', 'find_inner', 'find_symbols',
+           'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text', 'names_in',
+           'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key', 'describe',
+           'add_classes', 'class_name', 'describe_module', 'describe_function', 'describe_class', 'is_empty', 'Kept',
+           'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_bundle', 'sound_bundle', 'part',
+           'rows', 'kept_shards', 'with_more', 'ordered', 'append', 'read']
 
 # %% ../nbs/api/00e_memo.ipynb #ea168a1f
 import ast
 import dis
 import importlib
 import json
+import re
 import sys
 import sysconfig
 from collections import defaultdict
@@ -128,11 +130,11 @@ class Definition:
 def definition_of(
     module, # its name
     name,   # of a symbol in it
-    line=0, # on which an inner function begins; 0: the whole definition
+    inner=None, # qualified name of a function inside it, and which of that name; None: the whole definition
 ):
     "The Definition of a symbol, or of a function inside it."
     nodes, uses, imports = definitions(module)[name], {}, []
-    nodes = [n for top in nodes for n in ast.walk(top) if line and first_line(n) == line] or nodes
+    if inner: nodes = find_inner(nodes, *inner)
     every = [n for top in nodes for n in ast.walk(top)]
     bases = {id(n.value) for n in every if isinstance(n, ast.Attribute)}
     for node in every:
@@ -143,14 +145,6 @@ def definition_of(
     return Definition(tree_text(nodes), tuple(uses), tuple((m, n) for m, n in imports if is_ours(m)))
 
 # %% ../nbs/api/00e_memo.ipynb #0d889bc7
-def first_line(
-    node, # of a syntax tree
-):
-    "The line on which a function or a lambda begins, its decorators included; None of other nodes."
-    if isinstance(node, ast.Lambda): return node.lineno
-    return min(n.lineno for n in (node, *node.decorator_list)) if isinstance(node, ast.FunctionDef) else None
-
-
 def imported_from(
     node,   # ast.ImportFrom
     module, # in which it stands
@@ -190,7 +184,7 @@ class Symbol:
     "A name that a module of this package defines, or a function inside it."
     module: str
     name: str
-    line: int = 0 # on which an inner function begins; 0: the whole definition
+    inner: tuple = None # qualified name of a function inside it, and which of that name; None: the whole definition
 
     @property
     def value(self): return vars(sys.modules[self.module]).get(self.name)
@@ -203,9 +197,64 @@ def symbol_of(
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "").split(".")[0]
     if not is_ours(module) or name not in definitions(module): return None
     inner = "<locals>" in function.__qualname__ and code_of(function)
-    return Symbol(module, name, inner.co_firstlineno if inner else 0)
+    return Symbol(module, name, place_inside(inner, vars(sys.modules[module])[name]) if inner else None)
 
 # %% ../nbs/api/00e_memo.ipynb #c380f24a
+def clean_name(
+    name, # qualified name of a function
+):
+    "The name without comprehensions, which are functions of their own in some versions of Python."
+    return re.sub(r"<(listcomp|setcomp|dictcomp|genexpr)>\.<locals>\.", "", name)
+
+
+def inner_codes(
+    thing, # function or class
+):
+    "Compiled code of the functions inside it, in the order of the text."
+    if isinstance(thing, type):
+        functions = [getattr(v, "__func__", getattr(v, "fget", v)) for v in vars(thing).values()]
+        return [c for f in functions if code_of(f) for c in inner_codes(f)]
+    consts = [c for c in (code_of(thing) or thing).co_consts if isinstance(c, CodeType)]
+    return [k for c in consts for k in (c, *inner_codes(c))]
+
+
+def place_inside(
+    code,  # of a function that was made inside another
+    outer, # function or class at the top of a module
+):
+    "Its qualified name, and which of the functions of that name it is; None if it is not there."
+    name, outer = clean_name(code.co_qualname), getattr(outer, "__wrapped__", outer)
+    if not isinstance(outer, type) and not code_of(outer): return None
+    alike = [c for c in inner_codes(outer) if clean_name(c.co_qualname) == name]
+    alike.sort(key=lambda c: c.co_firstlineno)
+    return (name, alike.index(code)) if code in alike else None
+
+# %% ../nbs/api/00e_memo.ipynb #22b1bd56
+def inner_nodes(
+    node, # of a syntax tree
+    path, # beginning of the qualified names of what is inside
+):
+    "[(qualified name, node)] of the functions inside, at any depth."
+    found = []
+    for child in ast.iter_child_nodes(node):
+        name = path + ("<lambda>" if isinstance(child, ast.Lambda) else getattr(child, "name", ""))
+        if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            found += [(name, child), *inner_nodes(child, f"{name}.<locals>.")]
+        else: found += inner_nodes(child, f"{name}." if isinstance(child, ast.ClassDef) else path)
+    return found
+
+
+def find_inner(
+    nodes, # of a definition
+    name,  # qualified name of a function inside
+    which, # of the functions of that name
+):
+    "Its node in a list; all nodes if it is not there."
+    found = [f for top in nodes for f in inner_nodes(ast.Module([top], []), "")]
+    found = sorted((n for k, n in found if k == name), key=lambda n: (n.lineno, n.col_offset))
+    return [found[which]] if which < len(found) else nodes
+
+# %% ../nbs/api/00e_memo.ipynb #6f115a3f
 def find_symbols(
     module, # name of the module in which the name stands
     name,   # that is used
@@ -327,7 +376,7 @@ def symbol_text(
     symbol, # Symbol
 ):
     "Its text, with its plain value; and the pieces that it uses: Symbols, functions and classes."
-    found, value, links = definition_of(symbol.module, symbol.name, symbol.line), None if symbol.line else symbol.value, []
+    found, value, links = definition_of(symbol.module, symbol.name, symbol.inner), None if symbol.inner else symbol.value, []
     for name, attribute in found.uses: links += find_symbols(symbol.module, name, attribute)
     for module, name in found.imports: links += imported_symbols(module, name)
     # lambdas of ours stand in the definition itself
@@ -352,7 +401,7 @@ def own_text(
 ):
     "A short text of a piece alone, which distinguishes it from another one of the same name."
     symbol = link if isinstance(link, Symbol) else symbol_of(link)
-    if symbol: return digest(definition_of(symbol.module, symbol.name, symbol.line).text.encode())[:12]
+    if symbol: return digest(definition_of(symbol.module, symbol.name, symbol.inner).text.encode())[:12]
     link = getattr(link, "__wrapped__", link)
     if code_of(link) and not is_library(link): return digest(code_text(code_of(link)).encode())[:12]
     return f"{getattr(link, '__module__', '')}.{getattr(link, '__qualname__', type(link).__name__)}"
@@ -396,11 +445,22 @@ def describe(
         if isinstance(value, kinds): return say(value, code)
     if isinstance(getattr(value, "digest", None), str):
         index = describe(getattr(value, "index", None), code)
-        return dict(of=class_name(value, code), digest=value.digest, index=index)
+        add_classes(value, code)
+        return dict(of=type(value).__qualname__, digest=value.digest, index=index)
     if callable(value) and hasattr(value, "__wrapped__"): return describe(value.__wrapped__, code)
     if hasattr(value, "__dict__"): return dict(of=class_name(value, code), fields=describe(vars(value), code))
     raise TypeError(f"{type(value).__name__} {value!r:.60} can't be part of a key: use numbers, texts, tensors, "
                     "modules or functions, or give it an attribute `digest`, a text")
+
+
+def add_classes(
+    value, # of any class
+    code,  # as in `describe`
+):
+    "Add the code of its class and of the classes of its fields."
+    code.add(type(value))
+    for field in getattr(value, "__dict__", {}).values():
+        if hasattr(field, "__dict__") and not is_library(type(field)): add_classes(field, code)
 
 
 def class_name(value, code):

@@ -27,6 +27,7 @@ def find_node(module, name, line):
     nodes = [n for n in ast.walk(parsed(module)) if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
     if line is None: return next(n for n in nodes if n.name == name)
     inside = [n for n in nodes if isinstance(n, ast.FunctionDef) and holds(n, line)]
+    if name.endswith("<lambda>"): inside = [n for n in ast.walk(parsed(module)) if isinstance(n, ast.Lambda) and n.lineno == line]
     if inside: return max(inside, key=lambda n: n.lineno)
     return next(n for n in parsed(module).body if n.lineno <= line <= n.end_lineno)
 
@@ -109,9 +110,12 @@ def added(module, node, statement):
 def changing(module, node):
     "The edit that exchanges a constant of a definition, or adds a statement where it has none; None for such a value."
     found = constants(node)
+    if isinstance(node, ast.Lambda) and not found: # its body becomes another expression of the same value
+        return (*span(node.body), f"({ast.unparse(node.body)}, 0)[0]")
     # what a parameter is by default is a constant as well, but one of the body is used for certain
-    inside = [c for c in found if not hasattr(node, "body") or span(c) >= span(node.body[0])]
-    if not found: return added(module, node, INERT) if hasattr(node, "body") else None
+    first = node.body[0] if isinstance(getattr(node, "body", None), list) else node
+    inside = [c for c in found if span(c) >= span(first)]
+    if not found: return added(module, node, INERT) if isinstance(getattr(node, "body", None), list) else None
     c = (inside or found)[0]
     return (*span(c), other(c.value))
 

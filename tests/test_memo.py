@@ -90,7 +90,8 @@ def test_unrelated_modules(found):
 
 
 # the name of a step may be the beginning of several
-CASES = {"noise": ("smoothing", "u = sigma * torch.randn(", "u = 100 * sigma * torch.randn(", ["classifier, noise"]),
+CASES = {"noise": ("losses", "return self.sigma * torch.randn(", "return 100 * self.sigma * torch.randn(",
+                   ["classifier, noise", "costs", "segmenter, cvae_smoothing"]),
          "Tanh": ("truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
          "radius x 10": ("smoothing", "return sigma *", "return 10 * sigma *", ["certificates", "maps", "sequential"]),
          "crop": ("robust", "pad=4,  # of the crop", "pad=5,  # of the crop", ["classifier", "costs"]),
@@ -139,7 +140,8 @@ def test_radius_in_a_copy(copied, tmp_path):
     assert first["there"] == 0 and max(first["radius"]) > 0
     copied.edit("train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
     text = mutants.SOURCE("pertnb.smoothing")
-    radius_of = text[text.index("def radius_of("):text.index("\n\ndef sigma_for(")]
+    start = text.index("def radius_of(")
+    radius_of = text[start:text.index("\n\n", start)] + "\n"
     copied.edit("radii", "", f"import numpy as np\nfrom scipy.special import ndtri\n\n\n{radius_of}")
     copied.edit("smoothing", radius_of, "from pertnb.radii import radius_of\n")
     assert copied(name, cwd="/", PYTHONHASHSEED="7")[name] == first | dict(there=3)
