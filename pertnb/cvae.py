@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CVAES', 'PIXEL_ERRORS', 'kl', 'ResidualEncoder', 'layout_of', 'ResidualDecoder', 'CVAE', 'make_cifar10_residual',
            'make_mnist_fc', 'make_mnist_conv', 'make_mnist_stn', 'check_unet', 'make_mi_unet', 'argument_names',
-           'make_released', 'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo']
+           'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo']
 
 # %% ../nbs/api/05_cvae.ipynb #0a59d84c
 import math
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from .checks import check_number
 from .mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder, STNDecoder, STNEncoder
 from .nets import PreactBlock, fold, scaled_tanh, unfold
-from .released_nets import IMAGE_SHAPES, RELEASED_NETS
+from .plugins import find_object
 from .unet import UNetDecoder, UNetEncoder
 
 # %% ../nbs/api/05_cvae.ipynb #112087d8
@@ -208,26 +208,6 @@ def argument_names(
     "Names of its arguments."
     return function.__code__.co_varnames[:function.__code__.co_argcount]
 
-
-def make_released(
-    net, # one of released_nets.RELEASED_NETS
-    latent=None, latents=None, widths=None, hidden=None, width=None, mid=None, blocks=None, transformers=None,
-    features=None, pool=None, size=None, # of the network; None: its default
-    channels=None, # of images; ignored, since it follows from the network
-):
-    "A CVAE of the released code."
-    chosen = {k: v for k, v in locals().items() if v is not None and k not in ("net", "channels")}
-    if net not in RELEASED_NETS:
-        raise ValueError(f"unknown released network {net!r}: known are {', '.join(RELEASED_NETS)}")
-    known = argument_names(RELEASED_NETS[net])
-    if unknown := sorted(set(chosen) - set(known)):
-        raise ValueError(f"the released {net} takes no {', '.join(unknown)}: known are {', '.join(known)}")
-    shape = IMAGE_SHAPES.get(net)
-    if shape: chosen["size"] = list(chosen.get("size", shape[1:]))
-    config = dict(chosen, name="released", net=net)
-    if shape: config["channels"] = shape[0]
-    return CVAE(*RELEASED_NETS[net](**chosen), config)
-
 # %% ../nbs/api/05_cvae.ipynb #f867219e
 CVAES = {
     "cifar10_residual": make_cifar10_residual,
@@ -235,7 +215,7 @@ CVAES = {
     "mnist_conv": make_mnist_conv,
     "mnist_stn": make_mnist_stn,
     "mi_unet": make_mi_unet,
-    "released": make_released}
+    "released": "pertnb.released:make_released"} # stands on this module: found by its name
 
 
 def make_cvae(
@@ -244,10 +224,11 @@ def make_cvae(
 ):
     "A CVAE by name; ValueError lists the known names or arguments."
     if name not in CVAES: raise ValueError(f"unknown CVAE {name!r}: known are {', '.join(CVAES)}")
-    known = argument_names(CVAES[name])
+    build = find_object(CVAES[name]) if isinstance(CVAES[name], str) else CVAES[name]
+    known = argument_names(build)
     if unknown := sorted(set(config) - set(known)):
         raise ValueError(f"{name} takes no {', '.join(unknown)}: known are {', '.join(known)}")
-    return CVAES[name](**config)
+    return build(**config)
 
 # %% ../nbs/api/05_cvae.ipynb #fba46508
 def squared_error(x_hat, x_tilde):

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['NUMBERS', 'NORM_NAMES', 'UNET_NAMES', 'NEGATE', 'X_LAST', 'IDENTITY', 'FC_NAMES', 'CONV_NAMES', 'STN_NAMES',
-           'RECTANGLE_NAMES', 'UNET_CVAE_NAMES', 'LAYOUTS', 'UNET_LAYOUT', 'is_checkpoint', 'load_tensors',
-           'read_checkpoint', 'Layout', 'square_size', 'count_blocks', 'read_fc_sizes', 'read_conv_sizes',
-           'read_stn_sizes', 'read_rectangle_sizes', 'read_unet_widths', 'read_pool', 'read_unet_sizes',
-           'released_name', 'convert', 'find_layout', 'read_sizes', 'load_cvae', 'read_wide_sizes', 'make_wide_layout',
-           'load_wide', 'read_segmenter_sizes', 'load_released_classifier']
+           'RECTANGLE_NAMES', 'UNET_CVAE_NAMES', 'LAYOUTS', 'UNET_LAYOUT', 'make_released', 'is_checkpoint',
+           'load_tensors', 'read_checkpoint', 'Layout', 'square_size', 'count_blocks', 'read_fc_sizes',
+           'read_conv_sizes', 'read_stn_sizes', 'read_rectangle_sizes', 'read_unet_widths', 'read_pool',
+           'read_unet_sizes', 'released_name', 'convert', 'find_layout', 'read_sizes', 'load_cvae', 'read_wide_sizes',
+           'make_wide_layout', 'load_wide', 'read_segmenter_sizes', 'load_released_classifier']
 
 # %% ../nbs/api/05a_released.ipynb #5920ae8a
 import math
@@ -18,9 +18,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 import numpy as np
 import torch
-from .cvae import make_cvae
+from .cvae import CVAE, argument_names, make_cvae
 from .nets import make_classifier
-from .released_nets import POOL, ReleasedUNet
+from .released_nets import IMAGE_SHAPES, POOL, RELEASED_NETS, ReleasedUNet
+
+# %% ../nbs/api/05a_released.ipynb #d2a46f32
+def make_released(
+    net, # one of released_nets.RELEASED_NETS
+    latent=None, latents=None, widths=None, hidden=None, width=None, mid=None, blocks=None, transformers=None,
+    features=None, pool=None, size=None, # of the network; None: its default
+    channels=None, # of images; ignored, since it follows from the network
+):
+    "A CVAE of the released code."
+    chosen = {k: v for k, v in locals().items() if v is not None and k not in ("net", "channels")}
+    if net not in RELEASED_NETS:
+        raise ValueError(f"unknown released network {net!r}: known are {', '.join(RELEASED_NETS)}")
+    known = argument_names(RELEASED_NETS[net])
+    if unknown := sorted(set(chosen) - set(known)):
+        raise ValueError(f"the released {net} takes no {', '.join(unknown)}: known are {', '.join(known)}")
+    shape = IMAGE_SHAPES.get(net)
+    if shape: chosen["size"] = list(chosen.get("size", shape[1:]))
+    config = dict(chosen, name="released", net=net)
+    if shape: config["channels"] = shape[0]
+    return CVAE(*RELEASED_NETS[net](**chosen), config)
 
 # %% ../nbs/api/05a_released.ipynb #98910143
 if hasattr(np, "_core"): # NumPy 2 reads the files of NumPy 1 too

@@ -22,7 +22,7 @@ from .cvae import make_cvae
 from .device import full_precision
 from .pairs import to_float
 from .paths import read_tensors, write_tensors
-from .released import is_checkpoint, load_cvae
+from .plugins import find_object
 
 # %% ../nbs/api/07_sets.ipynb #495c9b0f
 def project(
@@ -334,7 +334,7 @@ def load_released(
         raise ValueError(f"{path} is a checkpoint of the released code, which holds no radius: "
                          "give eps=, e.g. 28 for its CIFAR-10 set of centred pairs")
     info = dict(source=f"released checkpoint {Path(path).name}")
-    return PerturbationSet(load_cvae(path).to(memory_format=torch.channels_last), eps, info=info)
+    return PerturbationSet(find_object("pertnb.released:load_cvae")(path).to(memory_format=torch.channels_last), eps, info=info)
 
 
 def load_set(
@@ -343,7 +343,7 @@ def load_set(
 ):
     "The PerturbationSet in a file, on the CPU; errors name the file and what is wrong with it."
     if not Path(path).is_file(): raise FileNotFoundError(f"there is no perturbation set at {path}")
-    if is_checkpoint(path): return load_released(path, eps)
+    if find_object("pertnb.released:is_checkpoint")(path): return load_released(path, eps)
     if eps is not None: raise ValueError(f"{path} holds its own radius: eps is for checkpoints of the released code")
     tensors, header = read_tensors(path, advice="fetch or train it again")
     about = read_about(path, header)

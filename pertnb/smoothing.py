@@ -6,7 +6,7 @@
 __all__ = ['ABSTAIN', 'DRAWS_AT_ONCE', 'CORRECTIONS', 'check_level', 'lower_bound', 'upper_bound', 'radius_of', 'sigma_for',
            'check_noise', 'name_images', 'vote', 'tally', 'Noisy', 'too_close', 'predict', 'plan_looks', 'Certified',
            'can_gain', 'certify', 'log_wealth', 'Decided', 'can_certify', 'certify_at', 'certified_pixels', 'Smoothed',
-           'attack_certified', 'certify_rows', 'smoothing_loss', 'train_smoothed']
+           'attack_certified', 'certify_rows']
 
 # %% ../nbs/api/16_smoothing.ipynb #7858285a
 import math
@@ -23,11 +23,9 @@ from statsmodels.stats.proportion import proportion_confint
 from . import memo
 from .attack import frozen
 from .checks import check_labels, check_number, described
-from .device import compile_set, full_precision
-from .losses import NoisePoint, set_loss
+from .device import full_precision
 from .nets import fuse
 from .pairs import generator, to_float
-from .robust import draw_images, fit_classifier
 from .sets import check_latents
 from .strong import Ball, worst_case
 
@@ -450,29 +448,3 @@ def certify_rows(
     if process.num_processes == 1: return rows
     process.wait_for_everyone()
     return memo.rows(kept, "rows", range(len(x)), None, chunk, shard=shard) # all are there
-
-# %% ../nbs/api/16_smoothing.ipynb #520cdd39
-def smoothing_loss(
-    views, # Views of the training images
-    pset,  # PerturbationSet
-    sigma, # of the noise
-    pad=4, # of the crop
-):
-    "A loss for `fit`: mean cross-entropy at u from N(0, sigma^2 I); logs the accuracy there."
-    check_number("pad", pad, whole=True)
-    return set_loss(partial(draw_images, views, method="standard", pad=pad), NoisePoint(pset, sigma))
-
-# %% ../nbs/api/16_smoothing.ipynb #11e1df50
-def train_smoothed(
-    views,      # Views of the training images
-    pset,       # PerturbationSet
-    sigma,      # of the noise
-    schedule,   # train.Schedule
-    net,        # arguments of make_classifier
-    start=None, # state dict to start from
-    seed=0,
-    **kw,       # device, progress, ... of `fit`
-):
-    "Train (or load) the base classifier of a smoothed one: returns it in eval mode, and its log."
-    loss = smoothing_loss(views, compile_set(pset, schedule.compile), sigma)
-    return fit_classifier("cvae_smoothing", loss, views, schedule, net, start, seed, **kw)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 import pandas as pd
 import torch
-from . import corruptions, estimate, memo, presets, quality, report, robust, roofline, smoothing
+from . import corruptions, estimate, memo, presets, quality, report, robust, roofline, smoothing, smoothed
 from .cli import Parser, Usage, make_number_type, run_or_report
 from .clock import Unfinished, check_time, time_box, time_is_up
 from .data import CLASSES, class_names, load_images, resolve_data
@@ -194,7 +194,7 @@ def train_noise(s, noise):
         schedule = Schedule(**c.training("standard"))
         start = robust.train_classifier("standard", train, schedule, net, **quiet)[0].state_dict()
     schedule = Schedule(**c.training("cvae_smoothing"))
-    model, log = smoothing.train_smoothed(train, pset, sigma, schedule, net, start, **quiet)
+    model, log = smoothed.train_smoothed(train, pset, sigma, schedule, net, start, **quiet)
     return model, log, sigma, pset
 
 
@@ -285,7 +285,7 @@ def estimate_noise(s, pset):
     "estimate.Cost of one training under noise."
     c = s.certified
     build = lambda: make_classifier(**c.net(), n_classes=10)
-    loss = lambda views: smoothing.smoothing_loss(views, pset, 1.)
+    loss = lambda views: smoothed.smoothing_loss(views, pset, 1.)
     return estimate.train_cost(build, loss, Schedule(**c.training("cvae_smoothing")), c.n_train * 49 // 50, s.device)
 
 

@@ -14,7 +14,7 @@ import torch
 from together import NARROW, views
 
 from pertnb import affine, corrupted, corruptions, estimate, illumination, learn, memo, pairs, presets
-from pertnb import robust, segment, smoothing, stages, truth
+from pertnb import robust, segment, smoothing, smoothed, stages, truth
 from pertnb.cvae import make_cvae
 from pertnb.nets import make_classifier
 from pertnb.sets import PerturbationSet
@@ -68,7 +68,7 @@ def train_classifier(method, early):
     robust.train_classifier(method, small(8), SGD, NET, image_set(), start, attack, validation, **QUIET)
 
 
-def train_smoothed(): smoothing.train_smoothed(small(8), image_set(), .5, SGD, NET, **QUIET)
+def train_smoothed(): smoothed.train_smoothed(small(8), image_set(), .5, SGD, NET, **QUIET)
 
 
 def train_digits(name, net, method):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from pertnb import corruptions, pairs, robust, smoothing, train
+from pertnb import corruptions, pairs, robust, smoothing, smoothed, train
 from pertnb.attack import frozen
 from pertnb.cvae import make_cvae
 from pertnb.device import as_written, compile_module, compile_set
@@ -35,7 +35,7 @@ def built(what, views, device="cpu"):
     cvae, net = make_cvae(**CVAE).to(device), make_classifier(**NET).to(device)
     pset = PerturbationSet(make_cvae(**CVAE).to(device), 3.)
     if what == "cvae": return cvae, bound_loss(pairs.PairsOf(views, "mixed"), (0, .1), (0, 1)), pset
-    if what == "smoothing": return net, smoothing.smoothing_loss(views, pset, .5), pset
+    if what == "smoothing": return net, smoothed.smoothing_loss(views, pset, .5), pset
     return net, robust.classifier_loss(what, views, pset, **(dict(steps=2, random_start=True) if what == "cvae_adversarial" else {})), pset
 
 
