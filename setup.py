@@ -1,7 +1,7 @@
 """Everything stands in settings.ini, which nbdev reads too."""
 from configparser import ConfigParser
 from pathlib import Path
-from setuptools import setup
+from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
@@ -33,7 +33,7 @@ setup(
     keywords=cfg["keywords"],
     license="Apache-2.0",
     python_requires=f">={cfg['min_python']}",
-    packages=[cfg["lib_path"]],
+    packages=find_packages(include=[cfg["lib_path"], f"{cfg['lib_path']}.*"]),
     package_data={cfg["lib_path"]: ["weights/*.safetensors", "weights/*.json", "rendered/*.zip", "paper.csv"]},
     install_requires=cfg["requirements"].split(),
     extras_require=extras,

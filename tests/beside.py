@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from damage.runs import in_runs, judge_classifier, measure_set
-from pertnb import memo
-from pertnb.rows import read_rows, write_rows
+from pertnb.core import memo
+from pertnb.core.rows import read_rows, write_rows
 from survive import child, ended
 
 

@@ -13,10 +13,11 @@ import torch
 torch.set_num_threads(1)
 
 from accelerate import PartialState
-from pertnb import memo, smoothing
-from pertnb.pairs import generator
-from pertnb.rows import read_rows, write_rows
-from pertnb.sets import PerturbationSet
+from pertnb.certify import smoothing
+from pertnb.core import memo
+from pertnb.data.pairs import generator
+from pertnb.core.rows import read_rows, write_rows
+from pertnb.sets.sets import PerturbationSet
 from survive import Line, child, ended, results
 
 N, CHUNK = 24, 2

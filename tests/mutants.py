@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from unittest.mock import patch
 
-from pertnb import memo
+from pertnb.core import memo
 
 SOURCE = memo.source_of
 UNUSED = "annotation", "returns", "msg", "decorator_list" # fields of a node that decide no number
@@ -49,9 +49,9 @@ def find_value(module, name):
     for node in parsed(module).body:
         if isinstance(node, ast.Assign):
             if name in {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}: return module, node
-        elif isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+        elif isinstance(node, ast.ImportFrom) and memo.is_ours(origin := memo.imported_from(node, module)):
             for a in node.names:
-                if (a.asname or a.name) == name: return find_value(f"pertnb.{node.module}", a.name)
+                if (a.asname or a.name) == name: return find_value(origin, a.name)
 
 
 def edited(module, edits):

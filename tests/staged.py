@@ -9,7 +9,7 @@ from pathlib import Path
 
 from survive import child, contents, ended
 
-from pertnb import stages
+from pertnb.tools import stages
 
 HERE = stages.make_section
 FEW = dict(cvae=dict(n_train=9, n_test=1, epochs=1., batch_size=4, pgd_steps=1, n_samples=1),

@@ -13,16 +13,23 @@ import torch
 
 from together import NARROW, views
 
-from pertnb import affine, corrupted, corruptions, estimate, illumination, learn, memo, pairs, presets
-from pertnb import robust, segment, smoothing, smoothed, stages, truth
-from pertnb.cvae import make_cvae
-from pertnb.nets import make_classifier
-from pertnb.sets import PerturbationSet
-from pertnb.train import Schedule
-from pertnb.unet import UNetClassifier
+from pertnb import corruptions
+from pertnb.core import memo
+from pertnb.data import affine, corrupted, illumination, pairs
+from pertnb.experiments import presets
+from pertnb.learn import learn
+from pertnb.tools import estimate
+from pertnb.certify import smoothing
+from pertnb.learn import robust, segment, smoothed, truth
+from pertnb.tools import stages
+from pertnb.models.cvae import make_cvae
+from pertnb.models.nets import make_classifier
+from pertnb.sets.sets import PerturbationSet
+from pertnb.learn.train import Schedule
+from pertnb.models.unet import UNetClassifier
 
 ROOT = Path(memo.__file__).resolve().parent
-FILES = "pertnb.memo", "pertnb.paths", "pertnb.rows", "pertnb.clock"
+FILES = "pertnb.core.memo", "pertnb.core.paths", "pertnb.core.rows", "pertnb.core.clock"
 NET = dict(name="resnet-8", width=8, patch=4)
 UNET = dict(latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), features=2, pool=(15, 23))
 LINF, RTS = dict(name="mnist_fc", latent=4, hidden=8), dict(name="mnist_stn", latent=4, width=8, features=8)

@@ -16,9 +16,13 @@ import torch
 torch.set_num_threads(1) # the children of a fork can't use the parent's threads
 
 import pandas as pd
-from pertnb import corrupted, memo, quality, report, train
-from pertnb.pairs import generator
-from pertnb.sets import PerturbationSet
+from pertnb.core import memo
+from pertnb.data import corrupted
+from pertnb.learn import train
+from pertnb.measure import quality
+from pertnb.report import tables as report
+from pertnb.data.pairs import generator
+from pertnb.sets.sets import PerturbationSet
 
 KILLS = 20
 X = torch.randn(64, 3, generator=generator("X"))

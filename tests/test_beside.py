@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pertnb.rows import read_rows
+from pertnb.core.rows import read_rows
 from staged import results
 
 
@@ -45,7 +45,7 @@ def start(root, folder, stages):
     "The command of the stages, its runs and data in a folder."
     folder.mkdir(exist_ok=True)
     env = os.environ | dict(OMP_NUM_THREADS="1", PERTNB_RUNS=str(folder / "runs"), PERTNB_DATA=str(folder / "data"))
-    words = [sys.executable, "-m", "pertnb.stages", "--preset", "smoke", "--data", "photos", "--device", "cpu"]
+    words = [sys.executable, "-m", "pertnb.tools.stages", "--preset", "smoke", "--data", "photos", "--device", "cpu"]
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return subprocess.Popen([*words, "--stage", stages], cwd=root, env=env, **pipes)
 
@@ -71,7 +71,8 @@ def test_stages(root, tmp_path):
 
 
 KEY = """
-from pertnb import learn, memo
+from pertnb.core import memo
+from pertnb.learn import learn
 def known(name): return name in {"a", "b", "c", "d"}
 code = memo.Code()
 for thing in (known, learn.learn_set): code.add(thing)

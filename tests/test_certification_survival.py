@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pertnb.rows import read_rows
+from pertnb.core.rows import read_rows
 
 
 def start(root, folder, *args, launch=(sys.executable,)):

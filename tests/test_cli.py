@@ -11,7 +11,11 @@ import torch
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 
-from pertnb import cli, cvae, nets, own, paths, presets, sets
+from pertnb.core import paths
+from pertnb.experiments import own, presets
+from pertnb.models import cvae, nets
+from pertnb.sets import sets
+from pertnb.tools import cli
 
 
 def images(rng, shape):
@@ -158,13 +162,13 @@ def test_learn_function_check(said, tmp_path):
 
 
 def test_site(said, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "pertnb.site", None)
-    import pertnb
-    monkeypatch.delattr(pertnb, "site", raising=False)
+    monkeypatch.setitem(sys.modules, "pertnb.report.site", None)
+    from pertnb import report
+    monkeypatch.delattr(report, "site", raising=False)
     code, out, err = said("site")
     assert (code, out) == (1, "") and err.count("\n") == 1 and "needs what the docs extra installs" in err and "pip install -e '.[docs]'" in err
     built = []
-    monkeypatch.setitem(sys.modules, "pertnb.site", types.SimpleNamespace(build_site=built.append))
+    monkeypatch.setitem(sys.modules, "pertnb.report.site", types.SimpleNamespace(build_site=built.append))
     assert as_object(said("site", tmp_path / "out", "--json"))["site"] == str(tmp_path / "out") and built == [str(tmp_path / "out")]
 
 
@@ -328,7 +332,7 @@ def test_no_classifier_and_no_labels(said, learned, tmp_path):
 
 
 def test_no_notebooks(said, monkeypatch, tmp_path):
-    from pertnb import paths
+    from pertnb.core import paths
     monkeypatch.setenv("PERTNB_ROOT", str(tmp_path))
     monkeypatch.setattr(paths, "package_root", lambda: tmp_path)
     code, _, err = said("run", "05")

@@ -19,6 +19,6 @@ def test_torch_is_bounded(settings):
 
 def test_imports_are_light(root):
     "What the command line imports for one's own pairs and for certificates leaves out packages that take as long to import as torch does."
-    line = "import sys, pertnb.own, pertnb.smoothing; print([p for p in ('torchvision', 'sklearn', 'skimage', 'matplotlib', 'seaborn') if p in sys.modules])"
+    line = "import sys, pertnb.experiments.own, pertnb.certify.smoothing; print([p for p in ('torchvision', 'sklearn', 'skimage', 'matplotlib', 'seaborn') if p in sys.modules])"
     done = subprocess.run([sys.executable, "-c", line], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -5,8 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pertnb import attack, corruptions, cvae, estimate, learn, pairs, presets, quality, robust, sets, train
-from pertnb.data import load_images
+from pertnb import corruptions
+from pertnb.attack import attack
+from pertnb.data import pairs
+from pertnb.experiments import presets
+from pertnb.learn import learn, robust, train
+from pertnb.measure import quality
+from pertnb.models import cvae
+from pertnb.sets import sets
+from pertnb.tools import estimate
+from pertnb.data.images import load_images
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,17 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from pertnb import corruptions, pairs, robust, smoothing, smoothed, train
-from pertnb.attack import frozen
-from pertnb.cvae import make_cvae
-from pertnb.device import as_written, compile_module, compile_set
-from pertnb.data import load_images
-from pertnb.learn import bound_loss
-from pertnb.nets import make_classifier
-from pertnb.sets import PerturbationSet
+from pertnb import corruptions
+from pertnb.certify import smoothing
+from pertnb.data import pairs
+from pertnb.learn import robust, smoothed, train
+from pertnb.attack.attack import frozen
+from pertnb.models.cvae import make_cvae
+from pertnb.core.device import as_written, compile_module, compile_set
+from pertnb.data.images import load_images
+from pertnb.learn.learn import bound_loss
+from pertnb.models.nets import make_classifier
+from pertnb.sets.sets import PerturbationSet
 
 CVAE = dict(name="cifar10_residual", latent=6, width=8, bottleneck=4, blocks=1, features=2, maps=1, patch=1, encoder_patch=1)
 NET = dict(name="resnet-8", width=8)

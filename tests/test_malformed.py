@@ -11,7 +11,16 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from pertnb import attack, corrupted, corruptions, cvae, data, learn, nets, pairs, paths, plots, presets, quality, report, robust, sets, train
+from pertnb import corruptions
+from pertnb.attack import attack
+from pertnb.core import paths
+from pertnb.data import corrupted, images as data, pairs
+from pertnb.experiments import presets
+from pertnb.learn import learn, robust, train
+from pertnb.measure import quality
+from pertnb.models import cvae, nets
+from pertnb.report import plots, tables as report
+from pertnb.sets import sets
 
 NAN, INF = float("nan"), float("inf")
 TINY = dict(latent=4, width=8, bottleneck=4, blocks=1, features=1, maps=1, patch=2, encoder_patch=4)

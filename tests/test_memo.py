@@ -14,10 +14,10 @@ import pytest
 import mutants
 import steps
 
-from pertnb import memo
-from pertnb.device import compile_set
+from pertnb.core import memo
+from pertnb.core.device import compile_set
 
-UNRELATED = "site", "cli", "theory", "plots", "report", "scoreboard", "explore", "own", "departures"
+UNRELATED = "report.site", "tools.cli", "measure.theory", "report.plots", "report.tables", "report.scoreboard", "tools.explore", "experiments.own", "released.departures"
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +54,11 @@ def test_all_ran(found, ran):
     "The trace saw what it must see: each kind of step, its own functions, and not those of others."
     seen = {step: {(m.partition(".")[2], name) for m, name, _ in found[step]["seen"]} for step in found}
     assert len(found) >= 44 and sum(map(len, ran.values())) > 2500
-    assert {("weather", "fog"), ("jpeg", "to_ycc"), ("corrupted", "extend"), ("paths", "digest")} <= seen["corruptions"]
-    assert {("smoothing", "radius_of"), ("smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
-    assert {("train", "fit"), ("unet", "Down.forward"), ("illumination", "Scenes.gather")} <= seen["CVAE, lights"]
-    assert ("smoothing", "can_gain") in seen["certificates, adaptive"] - seen["certificates"]
-    assert not {m for step in seen.values() for m, _ in step} & {"memo", *UNRELATED}
+    assert {("corruptions.weather", "fog"), ("corruptions.jpeg", "to_ycc"), ("data.corrupted", "extend"), ("core.paths", "digest")} <= seen["corruptions"]
+    assert {("certify.smoothing", "radius_of"), ("certify.smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
+    assert {("learn.train", "fit"), ("models.unet", "Down.forward"), ("data.illumination", "Scenes.gather")} <= seen["CVAE, lights"]
+    assert ("certify.smoothing", "can_gain") in seen["certificates, adaptive"] - seen["certificates"]
+    assert not {m for step in seen.values() for m, _ in step} & {"core.memo", *UNRELATED}
 
 
 def test_what_runs_decides(found, ran):
@@ -90,14 +90,14 @@ def test_unrelated_modules(found):
 
 
 # the name of a step may be the beginning of several
-CASES = {"noise": ("losses", "return self.sigma * torch.randn(", "return 100 * self.sigma * torch.randn(",
+CASES = {"noise": ("learn.losses", "return self.sigma * torch.randn(", "return 100 * self.sigma * torch.randn(",
                    ["classifier, noise", "costs", "segmenter, cvae_smoothing"]),
-         "Tanh": ("truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
-         "radius x 10": ("smoothing", "return sigma *", "return 10 * sigma *", ["certificates", "maps", "sequential"]),
-         "crop": ("robust", "pad=4,  # of the crop", "pad=5,  # of the crop", ["classifier", "costs"]),
-         "crop of pairs": ("pairs", "pad: int = 4 ", "pad: int = 5 ",
+         "Tanh": ("learn.truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
+         "radius x 10": ("certify.smoothing", "return sigma *", "return 10 * sigma *", ["certificates", "maps", "sequential"]),
+         "crop": ("learn.robust", "pad=4,  # of the crop", "pad=5,  # of the crop", ["classifier", "costs"]),
+         "crop of pairs": ("data.pairs", "pad: int = 4 ", "pad: int = 5 ",
                            ["CVAE, centered", "CVAE, mixed", "CVAE, perturbed", "costs"]),
-         "draws of maps": ("segment", "n=1000, # draws that choose", "n=500, # draws that choose", ["maps"])}
+         "draws of maps": ("learn.segment", "n=1000, # draws that choose", "n=500, # draws that choose", ["maps"])}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -117,7 +117,7 @@ def copied(root, tmp_path):
     shutil.copytree(root / "pertnb", package, ignore=shutil.ignore_patterns("__pycache__"))
 
     def edit(module, old, new):
-        path = package / f"{module}.py"
+        path = package / f"{module.replace('.', '/')}.py"
         text = path.read_text() if path.exists() else ""
         assert old in text
         path.write_text(text.replace(old, new) if old else new)
@@ -138,12 +138,12 @@ def test_radius_in_a_copy(copied, tmp_path):
     name = "certificates"
     first = copied(name)[name]
     assert first["there"] == 0 and max(first["radius"]) > 0
-    copied.edit("train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
-    text = mutants.SOURCE("pertnb.smoothing")
+    copied.edit("learn.train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
+    text = mutants.SOURCE("pertnb.certify.smoothing")
     start = text.index("def radius_of(")
     radius_of = text[start:text.index("\n\n", start)] + "\n"
     copied.edit("radii", "", f"import numpy as np\nfrom scipy.special import ndtri\n\n\n{radius_of}")
-    copied.edit("smoothing", radius_of, "from pertnb.radii import radius_of\n")
+    copied.edit("certify.smoothing", radius_of, "from pertnb.radii import radius_of\n")
     assert copied(name, cwd="/", PYTHONHASHSEED="7")[name] == first | dict(there=3)
     copied.edit("radii", "return sigma *", "return 10 * sigma *")
     second = copied(name)[name]
@@ -158,7 +158,7 @@ def test_run_in_a_copy(copied, found, tmp_path):
     assert copied(*names, PYTHONHASHSEED="1") == keys
     made = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("model.safetensors")}
     assert len(made) == 2
-    copied.edit("train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
+    copied.edit("learn.train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
     assert copied(*names, PYTHONHASHSEED="2") == keys
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("model.safetensors")} == made
     assert copied(names[0], runs=tmp_path / "elsewhere", cwd="/") == {names[0]: keys[names[0]]}

@@ -8,8 +8,8 @@ import pytest
 
 WORK = """
 import torch
-from pertnb.cvae import make_cvae
-from pertnb.nets import make_classifier
+from pertnb.models.cvae import make_cvae
+from pertnb.models.nets import make_classifier
 torch.set_num_threads(1)
 for _ in range(20):
     for net in (make_classifier("resnet-8", width=4, patch=2), make_cvae("mnist_conv")):

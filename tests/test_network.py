@@ -7,7 +7,7 @@ NO_EXCEPTIONS = {"no_proxy": "", "NO_PROXY": ""}
 
 def resolve(run, data):
     start = time.time()
-    code = f"from pertnb.data import resolve_data; print('use', resolve_data({data!r}))"
+    code = f"from pertnb.data.images import resolve_data; print('use', resolve_data({data!r}))"
     return run("python", "-c", code, **DEAD_PROXY, **NO_EXCEPTIONS), time.time() - start
 
 

@@ -60,12 +60,12 @@ def test_metadata(wheel, settings):
 def test_command_is_installed(wheel):
     _, opened = wheel
     name, = (n for n in opened.namelist() if n.endswith("entry_points.txt"))
-    assert "pertnb = pertnb.cli:script" in opened.read(name).decode() or "pertnb=pertnb.cli:script" in opened.read(name).decode()
+    assert "pertnb = pertnb.tools.cli:script" in opened.read(name).decode()
 
 
 def test_users_need_no_development_packages(root):
     "The package and the experiment notebooks import nothing that only the dev extra installs; the site has an extra of its own."
-    texts = {p.name: p.read_text() for p in (root / "pertnb").glob("*.py") if p.name not in ("_modidx.py", "site.py")}
+    texts = {str(p): p.read_text() for p in (root / "pertnb").rglob("*.py") if p.name not in ("_modidx.py", "site.py")}
     for path in (root / "nbs").glob("0*.ipynb"):
         cells = json.loads(path.read_text())["cells"]
         texts[path.name] = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")

@@ -3,8 +3,8 @@ import csv
 
 import pandas as pd
 
-from pertnb.report import PAPER, read_paper
-from pertnb.scoreboard import layer_numbers
+from pertnb.report.tables import PAPER, read_paper
+from pertnb.report.scoreboard import layer_numbers
 
 CELLS = dict(all_evaluate=12, cifar10c_robustness=42, mi_robustness=16, mnist_evaluate=35, cifar10encoder=14, cifar10decoder=8,
              cifar10c_evaluate=21, cifar10c_statistics=21, cifar10c_certified=18, mi_evaluate=21, mi_statistics=21)

@@ -4,13 +4,16 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 
-from pertnb import quality, robust, segment, sets, strong, theory
-from pertnb.attack import attack_classifier, train_attack
-from pertnb.cvae import make_cvae
-from pertnb.device import fast_bf16
-from pertnb.nets import make_classifier
-from pertnb.pairs import generator
-from pertnb.sets import PerturbationSet, sample_ball
+from pertnb.attack import strong
+from pertnb.learn import robust, segment
+from pertnb.measure import quality, theory
+from pertnb.sets import sets
+from pertnb.attack.attack import attack_classifier, train_attack
+from pertnb.models.cvae import make_cvae
+from pertnb.core.device import fast_bf16
+from pertnb.models.nets import make_classifier
+from pertnb.data.pairs import generator
+from pertnb.sets.sets import PerturbationSet, sample_ball
 
 NOTEBOOKS = "10_train", "11_robust", "14_strong", "16_smoothing", "12_benchmarks"
 NET = dict(name="cifar10_residual", latent=6, width=8, bottleneck=4, blocks=1, features=2, maps=1, patch=2, encoder_patch=2)

@@ -21,7 +21,7 @@ def copy(root, tmp_path):
 def test_package_is_what_the_notebooks_export(root, copy, run):
     done = run("nbdev_export", cwd=copy)
     assert done.returncode == 0, done.stderr
-    exported, committed = ({p.name: p.read_text() for p in (base / "pertnb").glob("*.py")} for base in (copy, root))
+    exported, committed = ({str(p.relative_to(base)): p.read_text() for p in (base / "pertnb").rglob("*.py")} for base in (copy, root))
     assert sorted(exported) == sorted(committed)
     assert [name for name in exported if exported[name] != committed[name]] == [], "run nbdev_export"
 

@@ -31,7 +31,7 @@ def built(root, tmp_path_factory):
     "The folder of a site, what its build printed, and its seconds of processor time."
     import os, resource, subprocess, sys
     folder, before = tmp_path_factory.mktemp("site") / "site", resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-m", "pertnb.site", str(folder)], cwd=root, capture_output=True, text=True, timeout=600,
+    done = subprocess.run([sys.executable, "-m", "pertnb.report.site", str(folder)], cwd=root, capture_output=True, text=True, timeout=600,
                           env={**os.environ, "PERTNB_ROOT": str(root), "OMP_NUM_THREADS": "1"})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return folder, done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -51,8 +51,8 @@ def test_builds_without_a_warning(built):
 
 
 def test_every_notebook_and_module_has_a_page(root, pages):
-    notebooks = [p.relative_to(root / "nbs").with_suffix(".html").as_posix() for part in ("", "api/") for p in (root / "nbs" / part).glob("[0-9]*.ipynb")]
-    modules = [f"reference/{p.stem}.html" for p in (root / "pertnb").glob("*.py") if not p.stem.startswith("_")]
+    notebooks = [p.relative_to(root / "nbs").with_suffix(".html").as_posix() for p in (root / "nbs").rglob("[0-9]*.ipynb") if ".ipynb_checkpoints" not in p.parts]
+    modules = [f"reference/{p.parent.name}.{p.stem}.html" for p in (root / "pertnb").glob("*/*.py") if not p.stem.startswith("_")]
     assert set(notebooks + modules) <= set(pages)
 
 
@@ -91,14 +91,14 @@ def test_formulas_and_comments_of_parameters(built):
 
 def test_refuses_to_replace_other_files(tmp_path, run):
     (tmp_path / "letter.txt").write_text("dear")
-    done = run("python", "-m", "pertnb.site", tmp_path)
+    done = run("python", "-m", "pertnb.report.site", tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "a folder of other files" in done.stderr
     assert (tmp_path / "letter.txt").read_text() == "dear"
 
 
 def test_without_the_extra(tmp_path, run):
     code = ("import sys; sys.modules.update(dict.fromkeys(('sphinx', 'furo'))); from importlib import util; find = util.find_spec; "
-            "util.find_spec = lambda name: None if name in ('sphinx', 'furo') else find(name); from pertnb.site import build_from_arguments; build_from_arguments([])")
+            "util.find_spec = lambda name: None if name in ('sphinx', 'furo') else find(name); from pertnb.report.site import build_from_arguments; build_from_arguments([])")
     done = run("python", "-c", code, cwd=tmp_path)
     assert done.returncode == 1 and done.stderr == "the site needs sphinx, furo: pip install -e '.[docs]'\n"
 
@@ -120,7 +120,7 @@ def browser():
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("page", ["index.html", "start.html", "00_theory.html", "05_cifar10c_robust.html", "api/08_attack.html", "reference/sets.html"])
+@pytest.mark.parametrize("page", ["index.html", "start.html", "00_theory.html", "05_cifar10c_robust.html", "api/attack/08_attack.html", "reference/sets.sets.html"])
 def test_in_a_browser(built, browser, page, width):
     "No message in the console, no request but for files, every picture drawn, formulas laid out, and no page wider than the window."
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", dict(width=width, height=900, deviceScaleFactor=1, mobile=width < 500))
@@ -146,4 +146,4 @@ def test_search_in_a_browser(built, browser):
         found = browser.execute_script("return [...document.querySelectorAll('#search-results li a')].map(a => a.href)")
         if found: break
         time.sleep(.1)
-    assert any("reference/sets.html" in link for link in found) and browser.get_log("browser") == []
+    assert any("reference/sets.sets.html" in link for link in found) and browser.get_log("browser") == []

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pertnb import stages
+from pertnb.tools import stages
 
 SMOKE = "cvae,quality,train standard,train cvae_adversarial,judge cvae_adversarial,noise 25%"
 
@@ -35,7 +35,7 @@ def test_smoke(root, tmp_path):
 def test_either_precision(run, tmp_path, bf16):
     "A classifier is trained and judged, whether training takes bf16 or not; the table says in which precision."
     words = "--preset", "smoke", "--data", "photos", "--device", "cpu", "--stage", "train standard,judge standard"
-    done = run("python", "-m", "pertnb.stages", *words, PERTNB_BF16=bf16, OMP_NUM_THREADS="1")
+    done = run("python", "-m", "pertnb.tools.stages", *words, PERTNB_BF16=bf16, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     table, = tmp_path.rglob("stages.md")
     precision = "bf16 in training, float32 in evaluation" if bf16 == "1" else "float32"
@@ -55,9 +55,9 @@ def test_mistakes(capsys):
                         (["--device", "gpu"], "unknown device 'gpu'"), (["--data", "svhn"], "unknown data set 'svhn'")):
         assert stages.run_from_words(words) == 2
         said = capsys.readouterr().err
-        assert said.startswith(f"python -m pertnb.stages: {line}") and said.count("\n") == 1
+        assert said.startswith(f"python -m pertnb.tools.stages: {line}") and said.count("\n") == 1
 
 
 def test_command(run):
-    done = run("python", "-m", "pertnb.stages", "--help")
+    done = run("python", "-m", "pertnb.tools.stages", "--help")
     assert done.returncode == 0 and "--minutes" in done.stdout, done.stderr

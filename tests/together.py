@@ -8,9 +8,11 @@ import torch
 
 torch.set_num_threads(1)
 
-from pertnb import cvae, learn, pairs, robust, train
-from pertnb.pairs import Views, generator
-from pertnb.sets import PerturbationSet
+from pertnb.data import pairs
+from pertnb.learn import learn, robust, train
+from pertnb.models import cvae
+from pertnb.data.pairs import Views, generator
+from pertnb.sets.sets import PerturbationSet
 
 NARROW = dict(name="cifar10_residual", latent=8, width=8, bottleneck=4, blocks=1, features=2, patch=2, encoder_patch=4)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 from survive import child, ended
-from pertnb import report
-from pertnb.paths import write_version
+from pertnb.report import tables as report
+from pertnb.core.paths import write_version
 
 KILLS = 40
 SUFFIXES = [".csv", ".md", ".tex"]

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import torch
 
-from pertnb import cvae, learn, pairs, presets, quality, sets
-from pertnb.paths import atomic_write, package_root, provenance, read_tensors
+from pertnb.data import pairs
+from pertnb.experiments import presets
+from pertnb.learn import learn
+from pertnb.measure import quality
+from pertnb.models import cvae
+from pertnb.sets import sets
+from pertnb.core.paths import atomic_write, package_root, provenance, read_tensors
 
 NAME = "cifar10c_small"
 

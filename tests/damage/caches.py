@@ -11,7 +11,8 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image
 
-from pertnb import arrays, data, illumination, pairs
+from pertnb.core import arrays
+from pertnb.data import images as data, illumination, pairs
 
 from .ways import ANY, CUT, UNSAID, change, flip, put_text, remove
 
@@ -27,7 +28,7 @@ def draw_scene(seed):
 
 def load_views(folder):
     "Corrupted images in blocks of eight, so that the last is not full."
-    with patch("pertnb.corrupted.BLOCK", 8):
+    with patch("pertnb.data.corrupted.BLOCK", 8):
         views = pairs.load_views("cifar10", "test", NAMES, root=folder)
     return views.corrupted, views.digest
 

@@ -14,9 +14,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from certifying import Judge
-from pertnb import robust, segment, smoothing, stages
-from pertnb.pairs import Views, generator
-from pertnb.sets import PerturbationSet
+from pertnb.certify import smoothing
+from pertnb.learn import robust, segment
+from pertnb.tools import stages
+from pertnb.data.pairs import Views, generator
+from pertnb.sets.sets import PerturbationSet
 from survive import Line, evaluate, until, validate
 from survive import fit as fit_line
 

@@ -12,11 +12,12 @@ import torch
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
-from pertnb import cli, own
-from pertnb.cvae import make_cvae
-from pertnb.nets import make_classifier
-from pertnb.paths import read_tensors, write_tensors
-from pertnb.sets import PerturbationSet
+from pertnb.experiments import own
+from pertnb.tools import cli
+from pertnb.models.cvae import make_cvae
+from pertnb.models.nets import make_classifier
+from pertnb.core.paths import read_tensors, write_tensors
+from pertnb.sets.sets import PerturbationSet
 
 from .ways import ANY, CUT, change, flip, half, put_text, remove
 

@@ -1,0 +1,43 @@
+"""The packages stand in one order, and no import runs upward."""
+import ast
+import importlib
+import pkgutil
+
+import pytest
+
+import pertnb
+from pertnb.report.site import ORDER
+
+MODULES = sorted(m.name for m in pkgutil.walk_packages(pertnb.__path__, "pertnb.") if not m.name.endswith("_modidx"))
+
+
+def package_of(module): return module.split(".")[1]
+
+
+def imports_of(module):
+    "Modules of ours that a module imports, those inside functions too."
+    found = importlib.util.find_spec(module)
+    base, names = (module if found.submodule_search_locations else module.rpartition(".")[0]), set()
+    for node in ast.walk(ast.parse(open(found.origin, encoding="utf-8").read())):
+        if isinstance(node, ast.ImportFrom):
+            origin = importlib.util.resolve_name("." * node.level + (node.module or ""), base) if node.level else node.module
+            names |= {origin, *(f"{origin}.{a.name}" for a in node.names)}
+        elif isinstance(node, ast.Import): names |= {a.name for a in node.names}
+    return {name for name in names if name in MODULES}
+
+
+def test_every_package_has_its_place(root):
+    folders = {p.parent.name for p in (root / "pertnb").glob("*/__init__.py")}
+    assert folders == set(ORDER) == {p.name for p in (root / "nbs" / "api").iterdir() if p.is_dir() and p.name != ".ipynb_checkpoints"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_import_runs_upward(module):
+    higher = [name for name in imports_of(module) if ORDER.index(package_of(name)) > ORDER.index(package_of(module))]
+    assert higher == []
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_a_package_gives_its_names(package):
+    face = importlib.import_module(f"pertnb.{package}")
+    assert face.__all__ and all(getattr(face, name) is not None for name in face.__all__)
