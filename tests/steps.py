@@ -28,7 +28,7 @@ from pertnb.sets.sets import PerturbationSet
 from pertnb.learn.train import Schedule
 from pertnb.models.unet import UNetClassifier
 
-ROOT = Path(memo.__file__).resolve().parent
+ROOT = Path(memo.__file__).resolve().parents[1]
 FILES = "pertnb.core.memo", "pertnb.core.paths", "pertnb.core.rows", "pertnb.core.clock"
 NET = dict(name="resnet-8", width=8, patch=4)
 UNET = dict(latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), features=2, pool=(15, 23))

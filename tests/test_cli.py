@@ -206,7 +206,7 @@ def test_wrong(name, said):
 
 
 def test_set_without_its_pairs(said, tmp_path):
-    code, _, err = said("evaluate", Path(sets.__file__).parent / "weights" / "cifar10c_small.safetensors")
+    code, _, err = said("evaluate", paths.package_root() / "weights" / "cifar10c_small.safetensors")
     assert code == 1 and "name some with --pairs" in err
 
 
