@@ -11,5 +11,5 @@ import lazy_loader
 # %% ../../nbs/api/report/00_report.ipynb #fdb56753
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.report", submod_attrs={
     "tables": ["PAPER", "write_table"],
-    "scoreboard": ["scoreboard"],
+    "scoreboard": ["read_results"],
 })
