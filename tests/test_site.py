@@ -86,7 +86,7 @@ def test_formulas_and_comments_of_parameters(built):
     folder = built[0]
     front = (folder / "index.html").read_text(encoding="utf-8")
     assert "<math" in front and "\\lVert" not in re.sub(r"<annotation.*?</annotation>", "", front, flags=re.S)
-    assert "quantiles in (0, 1), array (n,)" in (folder / "reference" / "sets.html").read_text(encoding="utf-8")
+    assert "quantiles in (0, 1), array (n,)" in (folder / "reference" / "sets.sets.html").read_text(encoding="utf-8")
 
 
 def test_refuses_to_replace_other_files(tmp_path, run):

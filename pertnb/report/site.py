@@ -192,7 +192,7 @@ def prepare_notebook(
     captions, # of all figures
 ):
     "A notebook as the site shows it."
-    inventory = "inventory.ipynb" if folded else "../inventory.ipynb"
+    inventory = "inventory.ipynb" if folded else "../../inventory.ipynb"
     cells = []
     for k, cell in enumerate(nb["cells"]):
         text = "".join(f'<div id="figure-{stem}" class="figure-place"></div>' for stem in anchors.get(k, []))
@@ -504,9 +504,12 @@ def write_library(
     lists = dict(library=["# The library, in notebooks"], reference=["# Reference"])
     for group, members in groups.items():
         lists["library"].append(make_toctree([page for page, _ in members], group))
+        # a face documents nothing of its own; that of the corruptions is a module
+        members = [(page, module) for page, module in members if "." in module or module == "corruptions"]
+        if not members: continue
         lists["reference"].append(make_toctree([f"reference/{module}" for _, module in members], group))
         for page, module in members:
-            text = REFERENCE.lstrip().format(page=page, name=module if module == "pertnb" else f"pertnb.{module}")
+            text = REFERENCE.lstrip().format(page=page, name=f"pertnb.{module}")
             (folder / "reference" / f"{module}.rst").write_text(text, encoding="utf-8")
     for name, parts in lists.items():
         (folder / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
