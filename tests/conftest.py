@@ -43,3 +43,17 @@ def two_processes():
         return [Path(sys.executable).parent / "accelerate", "launch", "--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
                 "--num_processes", "2", "--main_process_ip", "127.0.0.1", "--main_process_port", port]
     return words
+
+
+def pytest_sessionfinish(session, exitstatus): session.config.status_of_tests = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config):
+    """End with the status of the tests, all reports being written. A library's C++ thread that still runs when Python is taken down
+    ("terminate called without an active exception", now and then after tests/test_memo.py) would replace it by its own."""
+    status = getattr(config, "status_of_tests", None)
+    if status is None: return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -28,7 +28,7 @@ def imports_of(module):
 
 def test_every_package_has_its_place(root):
     folders = {p.parent.name for p in (root / "pertnb").glob("*/__init__.py")}
-    assert folders == set(ORDER) == {p.name for p in (root / "nbs" / "api").iterdir() if p.is_dir() and p.name != ".ipynb_checkpoints"}
+    assert folders == set(ORDER) == {p.name for p in (root / "nbs" / "api").iterdir() if p.is_dir() and not p.name.startswith(".")}
 
 
 @pytest.mark.parametrize("module", MODULES)

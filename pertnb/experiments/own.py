@@ -18,7 +18,7 @@ import importlib.util
 import inspect
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageOps
-from ..attack.attack import pgd
+from ..measure import quality
 from ..data.camera import camera
 from ..core.checks import check_number
 from ..data.images import CLASSES, class_names, load_images
@@ -621,9 +621,7 @@ def nearest_points(
     steps=50,
 ):
     "The point of each set that PGD finds nearest to x_tilde, from the encoder's solution: (B, C, H, W)."
-    at = pset.at(x)
-    closeness = lambda u: -(at(u) - x_tilde).square().flatten(1).mean(1)
-    found = pgd(closeness, project(pset.encode(x, x_tilde), pset.eps), pset.eps, steps, pset.eps / 20)
+    at, found = pset.at(x), quality.nearest_points(pset, x, x_tilde, steps)
     with torch.no_grad(): return at(found.u)
 
 

@@ -15,7 +15,7 @@ from ..core.checks import check_number
 from ..data.pairs import on_cpu
 from ..sets.sets import PerturbationSet, sample_ball
 from ..attack.strong import PIXEL_EPS, pixel_train_attack
-from .train import share
+from .parallel import share
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #d5709990
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ..core.checks import check_number
 from ..core.clock import DEADLINE, check_time, time_is_up
 from ..core.device import COMPILE, as_written, choose_device, compile_module, frozen
 from ..core.device import training_autocast, training_precision, widen_outputs
-from .parallel import share, share_batch_norm # share: for losses, which import it from here
+from .parallel import share_batch_norm
 from ..core.paths import locked, read_tensors
 from ..core.random import generator
 from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log, write_own
