@@ -35,7 +35,7 @@ RUNS = os.environ.get("PERTNB_RUNS") or "runs"
 GIVEN = " ".join(f"-p {k} {v}" for k, v in config.items() if k not in ("preset", "threads"))
 executed = lambda name: f"{RUNS}/notebooks/{PRESET}/{name}.ipynb"
 
-if PRESET not in (known := ("smoke", "quick", "small", "fast", "paper")): raise ValueError(f"unknown preset {PRESET!r}: known are {', '.join(known)}")
+if PRESET not in (known := ("smoke", "quick", "overnight", "fast", "paper")): raise ValueError(f"unknown preset {PRESET!r}: known are {', '.join(known)}")
 workdir: workflow.basedir
 
 

@@ -6,7 +6,7 @@ import pytest
 
 MISTAKES = [
     (("nonsense", "1"), "ValueError: unknown parameter 'nonsense': known are preset, data, seed"),
-    (("preset", "big"), "ValueError: unknown preset 'big': cifar10c_robust has smoke, quick, small, fast, paper"),
+    (("preset", "big"), "ValueError: unknown preset 'big': cifar10c_robust has smoke, quick, overnight, fast, paper"),
     (("data", "svhn"), "ValueError: unknown data set 'svhn': known are"),
     (("methods", "magic"), "ValueError: unknown method 'magic': known are"),
     (("n_test", "many"), "ValueError: parameter 'n_test' must be of type int, not 'many'"),

@@ -49,4 +49,4 @@ def test_nothing_is_recomputed(snakemake, root, tmp_path):
 
 
 def test_unknown_preset(snakemake):
-    assert "unknown preset 'big': known are smoke, quick, small, fast, paper" in snakemake("-n", "--config", "preset=big", status=1)
+    assert "unknown preset 'big': known are smoke, quick, overnight, fast, paper" in snakemake("-n", "--config", "preset=big", status=1)

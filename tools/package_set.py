@@ -1,4 +1,4 @@
-"""Train the set that the package ships (preset `small`, 40 minutes of one CPU core), measure it, and write it to pertnb/weights.
+"""Train the set that the package ships (preset `overnight`, 40 minutes of one CPU core), measure it, and write it to pertnb/weights.
 
     python tools/package_set.py [--run FOLDER]
 
@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads that the run was trained with")
     parser.add_argument("--note", default="", help="what else should be known of the run")
     args = parser.parse_args()
-    settings = presets.resolve("cifar10c_cvae", dict(preset="small", data="cifar10"))
+    settings = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10"))
     views = pairs.load_views("cifar10", "train", n=settings.n_train)
     index, held_out = pairs.split_images(len(views), pairs.generator("split", settings.seed))
     fit, validation = views.on(index), views.on(held_out)
@@ -47,7 +47,7 @@ def main():
         log = log.to_dict("records")
     path = package_root()/"weights"/f"{NAME}.safetensors"
     seconds = sum(r["seconds"] for r in log)
-    source = provenance("small", "cifar10", settings.seed, len(fit), seconds, "cpu", note=args.note, pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
+    source = provenance("overnight", "cifar10", settings.seed, len(fit), seconds, "cpu", note=args.note, pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
                         validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
     source["device"] = f"CPU, {args.threads} threads"
     pset.info = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device", "steps", "views_digest")}

@@ -10,11 +10,12 @@ __all__ = ['ORDER', 'ORIGIN', 'CONDENSED', 'ACCURACIES', 'LOWER_IS_BETTER', 'lay
 import re
 import numpy as np
 import pandas as pd
+from ..core.names import PRESETS
 from ..core.paths import tables_dir
 from .tables import read_paper, read_rows
 
 # %% ../../nbs/api/report/18_scoreboard.ipynb #b7ad5c76
-ORDER = "paper", "fast", "small", "quick"
+ORDER = PRESETS[:0:-1] # from the best; a smoke run gives no numbers
 ORIGIN = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision"
 
 # %% ../../nbs/api/report/18_scoreboard.ipynb #98df25b7

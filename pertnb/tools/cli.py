@@ -20,6 +20,7 @@ import re
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from ..core.names import PRESETS
 
 # %% ../../nbs/api/tools/27_cli.ipynb #958c8403
 class Usage(Exception):
@@ -114,6 +115,7 @@ def check_parameters(
 ):
     "Usage if the experiment has no such parameter or value."
     from pertnb.experiments import presets
+    presets.register_all()
     if (name := stem[3:]) not in presets.EXPERIMENTS: return
     try: presets.resolve(name, values)
     except ValueError as error: raise Usage(str(error)) from None
@@ -421,7 +423,7 @@ def make_number_type(
 
 # %% ../../nbs/api/tools/27_cli.ipynb #7f7bd403
 OPTIONS = {
-    "--preset": dict(default="quick", choices=("smoke", "quick", "small", "fast", "paper"),
+    "--preset": dict(default="quick", choices=PRESETS,
                      help="how much is computed (default: quick)"),
     "-p": dict(action="append", default=[], metavar="NAME=VALUE", help="a parameter of the notebook; may be repeated"),
     "--pairs": dict(metavar="PAIRS", help="folder of pairs to use instead of those that the set was learned from; "

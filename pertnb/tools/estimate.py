@@ -27,7 +27,7 @@ from ..learn.learn import bound_loss
 from ..models.nets import make_classifier
 from ..data.pairs import PairsOf, Views, generator
 from ..core.paths import device_name
-from ..experiments.presets import CorruptionSettings, CvaeSettings, RobustSettings
+from ..experiments.cifar10c import CorruptionSettings, CvaeSettings, RobustSettings
 from .roofline import Counter
 from ..sets.sets import PerturbationSet
 from ..learn.train import OPTIMIZERS, Run, Schedule, train_step
@@ -151,7 +151,7 @@ def train_cost(
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #e8d46452
 def corruption_cost(
-    s,      # presets.CorruptionSettings
+    s,      # cifar10c.CorruptionSettings
     device, # torch.device
 ):
     "Cost of notebook 03."
@@ -176,7 +176,7 @@ def measure_search(
 
 
 def cvae_training(
-    s,      # presets.CvaeSettings
+    s,      # cifar10c.CvaeSettings
     device, # torch.device
 ):
     "Cost of training one perturbation set, as learn.learn_set does."
@@ -187,7 +187,7 @@ def cvae_training(
 
 
 def fresh_set(
-    s,      # presets.CvaeSettings
+    s,      # cifar10c.CvaeSettings
     device, # torch.device
 ):
     "An untrained perturbation set."
@@ -195,7 +195,7 @@ def fresh_set(
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #6296edd6
 def cvae_judging(
-    s,      # presets.CvaeSettings
+    s,      # cifar10c.CvaeSettings
     device, # torch.device
 ):
     "Cost of the metrics of one perturbation set."
@@ -207,7 +207,7 @@ def cvae_judging(
 
 
 def cvae_cost(
-    s,      # presets.CvaeSettings
+    s,      # cifar10c.CvaeSettings
     device, # torch.device
 ):
     "Cost of notebook 04."
@@ -215,7 +215,7 @@ def cvae_cost(
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #f31e0de5
 def method_training(
-    s,      # presets.RobustSettings
+    s,      # cifar10c.RobustSettings
     method, # one of robust.METHODS
     pset,   # PerturbationSet
     device, # torch.device
@@ -227,7 +227,7 @@ def method_training(
 
 
 def method_judging(
-    s,      # presets.RobustSettings
+    s,      # cifar10c.RobustSettings
     pset,   # PerturbationSet
     device, # torch.device
 ):
@@ -241,7 +241,7 @@ def method_judging(
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #95cd0ac8
 def robust_cost(
-    s,      # presets.RobustSettings
+    s,      # cifar10c.RobustSettings
     device, # torch.device
 ):
     "Cost of notebook 05."

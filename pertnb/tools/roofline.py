@@ -151,7 +151,7 @@ def validation_size(n): return max(1, round(n / 50)) # see pairs.split_images
 
 
 def training_work(
-    s,      # presets.RobustSettings
+    s,      # cifar10c.RobustSettings
     method, # one of robust.METHODS
     kinds,  # from count_steps
 ):
@@ -169,7 +169,7 @@ def training_work(
 
 
 def judging_work(
-    s,     # presets.RobustSettings
+    s,     # cifar10c.RobustSettings
     kinds, # from count_steps
     radii=3, # beside the full one
 ):
@@ -180,7 +180,7 @@ def judging_work(
 
 # %% ../../nbs/api/tools/29_roofline.ipynb #3e8e93ab
 def certifying_work(
-    s,     # presets.CertifiedSettings
+    s,     # cifar10c.CertifiedSettings
     kinds, # from count_steps, of its classifier
 ):
     "{stage: Work} of training and certifying one smoothed classifier per noise; each certifies at one radius more."

@@ -22,6 +22,7 @@ from .. import corruptions
 from ..certify import smoothing
 from ..core import memo
 from ..experiments import presets
+from ..experiments.cifar10c import SET_METHODS, CertifiedSettings, CvaeSettings, RobustSettings
 from ..learn import robust, smoothed
 from ..measure import quality
 from ..report import tables as report
@@ -33,6 +34,7 @@ from ..core.device import choose_device
 from ..learn.learn import learn_set
 from ..models.nets import make_classifier
 from ..data.pairs import evaluation_pairs, generator, load_views, split_images, to_float
+from ..core.names import PRESETS
 from ..core.paths import commit, device_name, provenance, runs_dir
 from ..sets.sets import packaged_set
 from ..learn.train import Schedule
@@ -41,9 +43,9 @@ from ..learn.train import Schedule
 @dataclass(frozen=True)
 class Section:
     "Settings of notebooks 04, 05 and 06, with one preset, data set and seed; and the device."
-    cvae: presets.CvaeSettings
-    robust: presets.RobustSettings
-    certified: presets.CertifiedSettings
+    cvae: CvaeSettings
+    robust: RobustSettings
+    certified: CertifiedSettings
     data: str
     device: torch.device
 
@@ -252,8 +254,8 @@ STAGES = {
     "corruptions": make_corruptions,
     "cvae": learn_cvae,
     "quality": judge_cvae,
-    **{f"train {m}": partial(train_method, method=m) for m in presets.SET_METHODS},
-    **{f"judge {m}": partial(judge_method, method=m) for m in presets.SET_METHODS},
+    **{f"train {m}": partial(train_method, method=m) for m in SET_METHODS},
+    **{f"judge {m}": partial(judge_method, method=m) for m in SET_METHODS},
     "judge at the paper's radii": partial(judge_method, method="cvae_adversarial", paper=True),
     **{f"noise {q}": partial(learn_noise, noise=q) for q in NOISES},
     **{f"certify {q}": partial(certify_noise, noise=q) for q in NOISES},
@@ -413,7 +415,7 @@ COMMAND = "python -m pertnb.tools.stages"
 def make_stages_parser():
     "The parser of the command."
     parser = Parser(COMMAND, description="The CIFAR-10-C section, stage by stage.")
-    parser.add_argument("--preset", help="smoke, quick (default), small, fast, paper")
+    parser.add_argument("--preset", choices=PRESETS, help="how much is computed (default: quick)")
     parser.add_argument("--data", default="auto", help="auto, cifar10, photos")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", help="cpu, cuda, ... (default: a GPU if there is one)")
