@@ -6,12 +6,12 @@
 __all__ = ['RTS_AXES', 'draw_random_points', 'noise_left', 'rts_left', 'draw_noise_left', 'draw_rts_left', 'describe_ranges',
            'describe_means']
 
-# %% ../../nbs/api/report/12c_mnist_plots.ipynb #99353e2c
+# %% ../../nbs/api/report/12c_mnist_plots.ipynb #e768f7df
 import torch
 from ..core.checks import check_columns
 from .plots import heat_maps, image_grid
 
-# %% ../../nbs/api/report/12c_mnist_plots.ipynb #b955dc4c
+# %% ../../nbs/api/report/12c_mnist_plots.ipynb #dede9f84
 def draw_random_points(
     x,       # images (N, 1, H, W)
     x_tilde, # a true partner of each (N, 1, H, W)
@@ -22,7 +22,7 @@ def draw_random_points(
     images = torch.stack([x, x_tilde, *points.values()])
     return image_grid(images, rows=["test image", partner, *points]).figure
 
-# %% ../../nbs/api/report/12c_mnist_plots.ipynb #5b31d76c
+# %% ../../nbs/api/report/12c_mnist_plots.ipynb #fcb35a17
 def noise_left(
     rows, # DataFrame with row, radius, grain, pgd_ae, none
 ):
@@ -34,7 +34,7 @@ def noise_left(
             for row, part in left.groupby("row", sort=False)}
     return {row: table.sort_index(axis=1, ascending=False) for row, table in maps.items()} # coarse grain first
 
-# %% ../../nbs/api/report/12c_mnist_plots.ipynb #2f230480
+# %% ../../nbs/api/report/12c_mnist_plots.ipynb #e98bf420
 RTS_AXES = {"turn": ("scale", "angle"), "place": ("down", "right")} # lines and columns of a map
 
 
@@ -51,7 +51,7 @@ def rts_left(
         maps[row] = left.pivot_table(index=lines, columns=columns, values="left")
     return maps
 
-# %% ../../nbs/api/report/12c_mnist_plots.ipynb #7d509211
+# %% ../../nbs/api/report/12c_mnist_plots.ipynb #ae448052
 def draw_noise_left(
     maps, # from noise_left
 ):
@@ -67,7 +67,7 @@ def draw_rts_left(
     across, along = {"turn": ("rotation (degrees)", "scale"), "place": ("pixels right", "pixels down")}[kind]
     return heat_maps(maps, across, along, "% of the mean squared change left")
 
-# %% ../../nbs/api/report/12c_mnist_plots.ipynb #12847bef
+# %% ../../nbs/api/report/12c_mnist_plots.ipynb #e87f585b
 def describe_ranges(
     maps, # {row: DataFrame of %}
 ):
