@@ -255,7 +255,7 @@ class MnistVerdict(MnistComparison):
         "The table in cross-entropy as {row: {column: number}}."
         return {row: dict(zip(part.column, part.value)) for row, part in self.metrics("bce").groupby("row", sort=False)}
 
-    def compare_to_paper(self):
+    def compare_table_with_paper(self):
         "One sentence per row that the paper has, as a list."
         theirs, ours = PAPER[f"mnist_{self.truth}"], self.as_numbers()
         return [compare_with_paper(row, ours[row], theirs[row]) for row in self.rows if row in theirs]
@@ -279,20 +279,26 @@ class GridPart(NamedTuple):
 class MnistPoints(MnistVerdict):
     "Points of every set: random ones, and those nearest to true perturbations."
 
-    def random_points(self):
-        "For the figure: x, x_tilde, and a random point of every row's set, {row: (n, 1, H, W)}."
-        x, x_tilde = self.draw_test("show", self.seed, n=self.settings.n_show)
-        draw = lambda pset: pset.sample(x.to(self.device), 2, generator("samples", self.seed))[:, 0].cpu()
-        return x, x_tilde, {row: draw(self.learn(row).pset) for row in self.rows}
+    def sample_sets(self,
+        x,    # images (n, 1, H, W)
+        name, # of the draws
+        n=1,  # points per image, of which the first is kept
+    ):
+        "A random point of every row's set, {row: (n, 1, H, W)}."
+        draw = lambda pset: pset.sample(x.to(self.device), n, generator(name, self.seed))[:, 0].cpu()
+        return {row: draw(self.learn(row).pset) for row in self.rows}
 
-    @step
+    def random_points(self):
+        "For the figure: x, x_tilde, and a random point of every row's set."
+        x, x_tilde = self.draw_test("show", self.seed, n=self.settings.n_show)
+        return x, x_tilde, self.sample_sets(x, "samples", 2) # two, so that committed figures can be drawn again
+
     def excess_points(self,
         n=None, # use the first n test images (default: all)
     ):
-        "x, x_tilde, and a random point of every row's set, {row: (n, 1, H, W)}."
+        "For the excess: x, x_tilde, and a random point of every row's set."
         x, x_tilde = self.draw_test("excess", self.seed, n=n)
-        draw = lambda pset: pset.sample(x.to(self.device), 1, generator("excess", self.seed))[:, 0].cpu()
-        return x, x_tilde, {row: draw(self.learn(row).pset) for row in self.rows}
+        return x, x_tilde, self.sample_sets(x, "excess")
 
     def covered_rows(self):
         "The rows whose coverage is measured."
