@@ -4,11 +4,36 @@
 
 # %% auto #0
 __all__ = ['SMOKE_UNET', 'PAPER_UNET', 'PAPER_MI', 'LIGHTING_PRESETS', 'SMOKE_SEGMENT', 'FAST_SEGMENT', 'PAPER_SEGMENT',
-           'PAPER_PGD', 'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings', 'CertifiedMapSettings']
+           'PAPER_PGD', 'READINGS', 'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
+           'CertifiedMapSettings', 'LightingSet', 'describe_network', 'keep_rows', 'choose_batch', 'SetQuality',
+           'tabulate_quality', 'tabulate_norms', 'Walk', 'ShownLights', 'RealScene', 'LightingNetworks', 'AttackedMaps',
+           'WorstLights', 'CertifiedMaps', 'CertifiedTables', 'Lighting']
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #aec8cde1
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
+import numpy as np
+import pandas as pd
+import torch
+from ..attack.attack import frozen
+from ..certify import smoothing
+from ..core.device import full_precision
+from ..core.paths import runs_dir
+from ..core.random import generator
+from ..core.rows import read_rows, write_rows
+from ..data.illumination import CLASS_NAMES, FRONTAL, N_LIGHTS
+from ..data.illumination import all_light_pairs, find_scenes, load_scenes, mip_size, resolve_scenes
+from ..data.pairs import to_float
 from .presets import Source, experiment, resolve
+from .section import Section, step
+from ..learn import segment
+from ..learn.learn import learn_lighting
+from ..learn.train import Schedule
+from ..measure import quality
+from ..models.cvae import make_cvae
+from ..models.nets import count_parameters
+from ..sets.sets import latent_norms, project
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #91690235
 @dataclass(frozen=True)
@@ -146,3 +171,373 @@ class CertifiedMapSettings(Segmenting):
     n0: int = 100           # draws that choose the class of each pixel
     n: int = 1000           # draws that bound its probability (paper)
     sample_batch: int = 16  # images decoded and classified at a time
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #bdffc1f7
+class LightingSet(Section):
+    "Scenes, and the perturbation set that is learned from them."
+
+    @property
+    @step
+    def data(self): return resolve_scenes(self.settings.data)
+
+    @property
+    @step
+    def shared(self): return self.settings.shared()
+
+    @property
+    def first(self): return f"MIP{self.shared.mip}"
+
+    @step
+    def scenes(self, part, mip):
+        "A part of the data set, at most as many scenes as the settings say; scenes to train on are on the device."
+        most = {"train": self.shared.n_train, "test": self.shared.n_test}.get(part)
+        scenes = load_scenes(self.data, part, mip, most)
+        return scenes.to(self.device) if part == "train" else scenes
+
+    @property
+    @step
+    def stages(self):
+        "The trainings of the set: {row of the tables: dict of mip, epochs, lr and beta}."
+        n = len(self.scenes("train", self.shared.mip))
+        return {f"MIP{stage['mip']}": stage for stage in self.shared.stages(n)}
+
+    def at_stage(self, part, row): return self.scenes(part, self.stages[row]["mip"])
+
+    @step
+    def learn(self, row):
+        "Set and log of a stage, trained or read; each after the first starts from the weights before."
+        before = list(self.stages).index(row) - 1
+        start = None if before < 0 else self.learn(list(self.stages)[before])[0].cvae
+        train, validation = (self.at_stage(part, row) for part in ("train", "validation"))
+        how = dict(device=self.device, progress=False)
+        return learn_lighting(self.shared, self.stages[row], train, validation, start, **how)
+
+    @property
+    def pset(self): return self.learn(self.first)[0]
+
+    @property
+    def radii(self):
+        "{column of the tables: radius} of the first stage's set."
+        return dict(zip(("eps 50%", "eps 75%", "eps full"), (*self.pset.percentiles[1:], self.pset.eps)))
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #35f9765d
+def describe_network(
+    net, # arguments of make_cvae for a "mi_unet"
+):
+    "Sizes at each level, and parameters in millions: {what: text}."
+    with torch.device("meta"): model = make_cvae(**net)
+    encoder, decoder, lines = model.prior, model.generator, {}
+    for k, (level, (height, width)) in enumerate(zip(encoder.down.levels, encoder.sizes)):
+        channels, latents = (layers[k].weight.shape[0] for layers in (encoder.squeeze, encoder.mu))
+        lines[f"level {k + 1}: channels down"] = str(level[3].weight.shape[0])
+        lines[f"level {k + 1}: z"] = f"{channels} x {height} x {width} -> {latents}"
+    lines["channels up"] = ", ".join(str(up[3].weight.shape[0]) for up in decoder.up.steps)
+    lines["latent dimensions"] = str(model.latent)
+    parts = dict(prior=encoder, posterior=model.recognition, decoder=decoder)
+    millions = {f"parameters, {part} (million)": count_parameters(m) / 1e6 for part, m in parts.items()}
+    return lines | {what: f"{count:.2f}" for what, count in millions.items()}
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #29c116e6
+def keep_rows(
+    file, # Path of a CSV file
+    rows, # DataFrame
+):
+    "Write rows; returns what the file then holds."
+    write_rows(file, rows)
+    return read_rows(file)
+
+
+def choose_batch(
+    mip, # of the images
+):
+    "How many images of this mip memory holds at once in an attack."
+    height, width = mip_size(mip)
+    return max(1, min(25, 600_000 // (height * width)))
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #e49c3a2b
+class SetQuality(LightingSet):
+    "Notebook 07: how well a set covers the lights of scenes that it has not seen."
+
+    @property
+    def folder(self): return runs_dir()/f"lighting-{self.preset}-{self.data}-{self.seed}"
+
+    @step
+    def judge_set(self, row):
+        "Rows of the six metrics and of `none`, the error of changing nothing, on pairs of lights of test scenes."
+        s, pset, test = self.settings, self.learn(row)[0], self.at_stage("test", row)
+        x, x_tilde, scene, a, b = all_light_pairs(test, generator("test", self.seed))
+        k = torch.randperm(len(x), generator=generator("judged", self.seed))[:s.n_pairs]
+        how = dict(steps=s.pgd_steps, n_samples=s.n_samples, batch_size=choose_batch(test.mip))
+        rows = quality.evaluate_set(pset, x[k], x_tilde[k], generator("quality", self.seed), **how)
+        none = quality.mean_error(to_float(x[k]), to_float(x_tilde[k])).numpy()
+        origin = dict(image=scene[k].numpy(), light=a[k].numpy(), light_tilde=b[k].numpy())
+        return keep_rows(self.folder/f"{row}.csv", rows.assign(row=row, none=none, eps=pset.eps, **origin))
+
+    @step
+    def judge_sets(self): return pd.concat([self.judge_set(row) for row in self.stages], ignore_index=True)
+
+    @step
+    def encode_lights(self, row):
+        "Latent norms of the validation scenes' pairs of lights, which chose the radius."
+        x, x_tilde, scene, a, b = all_light_pairs(self.at_stage("validation", row), generator("validation", self.seed))
+        norms = latent_norms(self.learn(row)[0], x, x_tilde)
+        rows = pd.DataFrame(dict(row=row, image=scene, light=a, light_tilde=b, norm=norms))
+        return keep_rows(self.folder/f"norms-{row}.csv", rows)
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #445953b2
+def tabulate_quality(
+    rows, # of SetQuality.judge_sets
+):
+    "A tidy table: row, column (eps, the six metrics, No change), value, se over scenes, n (pairs)."
+    parts = []
+    for row, mine in rows.groupby("row", sort=False):
+        m = quality.mean_metrics(mine)
+        value = [mine.eps.iloc[0], *m["mean"], mine.none.mean()]
+        columns = ["eps", *m.metric, "No change"]
+        parts.append(pd.DataFrame(dict(row=row, column=columns, value=value, se=[None, *m.se, None], n=len(mine))))
+    return pd.concat(parts, ignore_index=True)
+
+
+def tabulate_norms(
+    norms,  # of SetQuality.encode_lights, of all stages
+    stages, # of LightingSet.stages
+):
+    "A tidy table: row, column (beta, and the statistics of the norms), value, n (pairs)."
+    parts = []
+    for row, mine in norms.groupby("row", sort=False):
+        values = {"beta": stages[row]["beta"]} | quality.norm_statistics(mine.norm)
+        parts.append(pd.DataFrame(dict(row=row, column=list(values), value=list(values.values()), n=len(mine))))
+    return pd.concat(parts, ignore_index=True)
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #dcc74c08
+class Walk(NamedTuple):
+    "Straight lines in the latent space between three lights of each scene."
+    x: torch.Tensor       # conditions (B, 3, H, W) in [0, 1]
+    real: torch.Tensor    # the three lights (3, B, 3, H, W)
+    decoded: torch.Tensor # seven points of the way, the lights at 0, 3 and 6 (7, B, 3, H, W)
+
+
+class ShownLights(SetQuality):
+    "Notebook 07: the set of the last stage at some test scenes."
+
+    @property
+    def last(self): return list(self.stages)[-1]
+
+    @property
+    def lights(self): return self.at_stage("test", self.last).images[self.shown] # (B, 25, 3, H, W)
+
+    @property
+    def shown(self): return self.at_stage("test", self.last).index[:self.settings.n_show]
+
+    def light(self, k):
+        "The shown scenes, each under its light of k (B,), float (B, 3, H, W)."
+        return to_float(self.at_stage("test", self.last).gather(self.shown, k).to(self.device))
+
+    @step
+    def given(self):
+        "The shown scenes, under a random light each."
+        return self.light(torch.randint(N_LIGHTS, (len(self.shown),), generator=generator("show", self.seed)))
+
+    def sample_lights(self, n=6):
+        "Random points of the sets of the given images (B, n, 3, H, W)."
+        return self.learn(self.last)[0].sample(self.given(), n, generator("samples", self.seed))
+
+    def walk_lights(self):
+        "From light to light of each shown scene, as Walk."
+        x, pset = self.given(), self.learn(self.last)[0]
+        order = lambda scene: torch.randperm(N_LIGHTS, generator=generator("three", self.seed, int(scene)))
+        three = torch.stack([order(scene)[:3] for scene in self.shown])
+        real = torch.stack([self.light(three[:, k]) for k in range(3)])
+        u = [project(pset.encode(x, r), pset.eps) for r in real]
+        ways = [torch.lerp(a, b, w) for a, b in zip(u, u[1:]) for w in (0, .33, .67)]
+        at = pset.at(x)
+        return Walk(x, real, torch.stack([at(v) for v in (*ways, u[2])]))
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #716817d9
+class RealScene(ShownLights):
+    "Notebook 07: how well the set of the last stage covers the lights of a real scene."
+
+    @step
+    def find_real(self):
+        "A test scene of the official data set; None where that trained, or none is on disk."
+        if self.data == "mi" or not find_scenes("mi", "test"): return None
+        mip = self.stages[self.last]["mip"]
+        for k in (mip, mip + 1):
+            with suppress(FileNotFoundError): return load_scenes("mi", "test", k, 1)
+        return None
+
+    @step
+    def pair_real(self):
+        "Pairs of the real scene's lights: x, x_tilde uint8 (n, 3, H, W), and the lights of x and of x_tilde (n,)."
+        x, x_tilde, _, a, b = all_light_pairs(self.find_real(), generator("real", self.seed))
+        return [t[:self.settings.n_real] for t in (x, x_tilde, a, b)]
+
+    @step
+    def judge_real(self):
+        "Rows of the nearest points to the real scene's lights; None where there is no real scene."
+        scenes = self.find_real()
+        if scenes is None: return None
+        pset, (x, x_tilde, a, b) = self.learn(self.last)[0], self.pair_real()
+        near = quality.nearest(pset, x, x_tilde, self.settings.pgd_steps, batch_size=choose_batch(scenes.mip))
+        none = quality.mean_error(to_float(x), to_float(x_tilde))
+        lights = dict(light=a, light_tilde=b, frontal=[int(v) in FRONTAL for v in b])
+        errors = dict(pgd_ae=near, none=none, norm=latent_norms(pset, x, x_tilde))
+        rows = pd.DataFrame(dict(scene=scenes.names[int(scenes.index[0])], **lights, **errors))
+        return keep_rows(self.folder/"real.csv", rows)
+
+    def approach_real(self, n=6):
+        "Some real pairs with their nearest points: x, points, x_tilde (n, 3, H, W), and the lights of x_tilde."
+        pset, (x, x_tilde, _, light) = self.learn(self.last)[0], self.pair_real()
+        few = torch.arange(0, len(x), max(1, len(x) // n))[:n]
+        x, x_tilde = (to_float(t[few].to(self.device)) for t in (x, x_tilde))
+        near = quality.nearest_points(pset, x, x_tilde, self.settings.pgd_steps)
+        return x, pset.perturb(x, near.u), x_tilde, light[few].tolist()
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #659c1216
+class LightingNetworks(LightingSet):
+    "Notebooks 08 and 09: segmentation networks, and the images that they are judged on."
+
+    def options(self, method):
+        "What the loss of a method needs beside the set."
+        return self.settings.attack()
+
+    @step
+    def classifier(self, method):
+        "Network and log of a method, trained or read."
+        s, train = self.settings, self.at_stage("train", self.first)
+        start = self.classifier("mi")[0] if s.warm_start and method.startswith("cvae") else None
+        schedule = Schedule(**s.training(len(train), start is not None))
+        what = dict(seed=self.seed, options=self.options(method), device=self.device, progress=False)
+        return segment.train_segmenter(method, train, schedule, s.net(), self.pset, start, **what)
+
+    @step
+    def images(self):
+        "Test images under random lights, uint8 (n, 3, H, W), their classes, uint8 (n, H, W), and their scenes (n,)."
+        test = self.at_stage("test", self.first)
+        pairs = torch.cartesian_prod(test.index, torch.arange(N_LIGHTS))
+        order = torch.randperm(len(pairs), generator=generator("images", self.seed))
+        scene, light = pairs[order[:self.settings.n_images]].T
+        return test.gather(scene, light), test.materials[scene], scene
+
+    @step
+    def constant_answer(self):
+        "The material of most training pixels, and the share (%) of the test images' pixels that have it."
+        train = self.at_stage("train", self.first)
+        counts = torch.bincount(train.materials[train.index].flatten().long().cpu(), minlength=len(CLASS_NAMES))
+        common = counts.argmax()
+        return CLASS_NAMES[common], 100 * float((self.images()[1] == common).float().mean())
+
+    def predict(self, method, x):
+        "Classes (B, H, W) that a method's network sees in images, float (B, 3, H, W)."
+        model, _ = self.classifier(method)
+        with torch.no_grad(), frozen(model): return model(x).argmax(1)
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #df4a44c3
+class AttackedMaps(NamedTuple):
+    "Images under given and worst lights, and the materials that a network sees in them."
+    given: torch.Tensor  # images (B, 3, H, W) in [0, 1]
+    worst: torch.Tensor  # images (B, 3, H, W) in [0, 1]
+    truth: torch.Tensor  # classes (B, H, W)
+    before: torch.Tensor # classes seen in the given light (B, H, W)
+    after: torch.Tensor  # ... in the worst one
+
+
+class WorstLights(LightingNetworks):
+    "Notebook 08: networks under given lights and under the worst ones of the set."
+
+    @property
+    def columns(self): return {0.: "Perturbed"} | {radius: column for column, radius in self.radii.items()}
+
+    @step
+    def judge_network(self, method):
+        "Rows of counts of a method's network, per image and class, under given lights and under the worst at each radius."
+        x, y, _ = self.images()
+        radii = list(self.radii.values())
+        rows = segment.evaluate_segmenter(self.classifier(method)[0], self.pset, x, y, radii, self.settings.pgd_steps)
+        folder = runs_dir()/f"segment-{self.preset}-{self.data}-{self.seed}"
+        return keep_rows(folder/f"{method}.csv", rows.assign(method=method))
+
+    @step
+    def judge(self):
+        "A tidy table: row, column (Perturbed, and the radii), n (images), accuracy and iou in %."
+        rows = pd.concat([self.judge_network(method) for method in self.settings.methods], ignore_index=True)
+        n, name = len(self.images()[0]), segment.SEGMENT_METHODS
+        return pd.DataFrame([dict(row=name[method], column=self.columns[eps], n=n, **segment.accuracy_and_iou(mine))
+                             for (method, eps), mine in rows.groupby(["method", "eps"], sort=False)])
+
+    @step
+    def attack(self, method, column, n):
+        "Worst lights of the first n test images for a method's network, at a column's radius, as AttackedMaps."
+        x, y, _ = (t[:n].to(self.device) for t in self.images())
+        x, y, radius = to_float(x), y.long(), self.radii[column]
+        u, = segment.attack_maps(self.pset, self.classifier(method)[0], x, y, [radius], self.settings.pgd_steps)
+        worst = self.pset.perturb(x, u)
+        return AttackedMaps(x, worst, y, self.predict(method, x), self.predict(method, worst))
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #9dca758f
+READINGS = {"Smoothed, each pixel": "none", "Smoothed, all pixels (Holm)": "holm",
+            "Smoothed, all pixels (Bonferroni)": "bonferroni"} # row of the table: correction
+
+
+class CertifiedMaps(LightingNetworks):
+    "Notebook 09: which pixels no light of the set can change, provably."
+
+    @property
+    def sigma(self): return smoothing.sigma_for(self.pset.eps, self.settings.n, self.settings.alpha)
+
+    def options(self, method):
+        "What the loss of a method needs beside the set: here the noise of smoothing."
+        return dict(sigma=self.sigma) if method == "cvae_smoothing" else super().options(method)
+
+    @property
+    def on_device(self): return [t.to(self.device) for t in self.images()[:2]]
+
+    @step
+    def certify(self):
+        "Rows of votes of the test images, as of segment.certify_maps; what is on disk is read."
+        s, (x, y), (model, _) = self.settings, self.on_device, self.classifier("cvae_smoothing")
+        return segment.certify_maps(self.pset, model, x, y.long(), self.sigma, s.n0, s.n, self.seed, s.sample_batch)
+
+    @step
+    def certified_share(self, radius, correction):
+        "% of each image's pixels that are right and certified at a radius, under one of smoothing.CORRECTIONS."
+        radius = radius * (1 - 1e-9) # the largest certified radius equals the set's but for rounding
+        return segment.certified_share(self.certify(), radius, self.settings.alpha, correction)
+
+    @step
+    def plain_share(self):
+        "% of each image's pixels that the same network gets right without noise."
+        x, y = self.on_device
+        with full_precision(): seen = [self.predict("cvae_smoothing", to_float(part)) for part in x.split(25)]
+        return pd.Series((100 * (torch.cat(seen) == y).float().mean((1, 2))).cpu().numpy())
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #256ab600
+class CertifiedTables(CertifiedMaps):
+    "Notebook 09: what the certificates say of all test images."
+
+    @step
+    def tabulate(self):
+        "A tidy table: row (a reading, or without noise), column (Perturbed, and the radii), value (%), se, n (images)."
+        radii = {"Perturbed": 0.} | self.radii
+        shares = {(row, column): self.certified_share(radius, correction)
+                  for row, correction in READINGS.items() for column, radius in radii.items()}
+        shares["The same network without noise", "Perturbed"] = self.plain_share()
+        return pd.DataFrame([dict(row=row, column=column, value=share.mean(), se=share.sem(), n=len(share))
+                             for (row, column), share in shares.items()])
+
+    def certified_curves(self, n=60):
+        "n radii from 0 to the set's, and at each the share of each image's pixels: {reading: (n, images)}."
+        radii = np.linspace(0, self.pset.eps, n)
+        names = {"each pixel by itself": "none", "all pixels of a map (Holm)": "holm"}
+        return radii, {name: np.stack([self.certified_share(r, c) for r in radii]) for name, c in names.items()}
+
+    def certify_shown(self):
+        "Images and classes of some test images, and their certificates as of smoothing.certify."
+        s, (model, _) = self.settings, self.classifier("cvae_smoothing")
+        x, y = (t[:s.n_show] for t in self.on_device)
+        how = dict(seed=self.seed, ids=range(len(x)), batch_size=s.sample_batch)
+        return x, y, smoothing.certify(self.pset, model, to_float(x), self.sigma, s.n0, s.n, s.alpha, **how)
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #c4b30d69
+class Lighting(RealScene, WorstLights, CertifiedTables):
+    "The lighting section of the paper: the steps of notebooks 07, 08 and 09, each with its own notebook's settings."
