@@ -450,7 +450,7 @@ class WorstLights(LightingNetworks):
 
     @step
     def judge_network(self, method):
-        "Rows of counts of a method's network, per image and class, under given lights and under the worst at each radius."
+        "Rows of counts of a network, per image and class, under given lights and under the worst at each radius."
         x, y, _ = self.images()
         radii = list(self.radii.values())
         rows = segment.evaluate_segmenter(self.classifier(method)[0], self.pset, x, y, radii, self.settings.pgd_steps)

@@ -90,8 +90,9 @@ def check_value(
     if isinstance(value, str): value = value.replace(" ", "").split(",")
     if isinstance(value, list): value = tuple(value)
     value = check_type(field.name, tuple, value)
-    elements = get_args(field.type) # of tuple[int, ...]: (int, ...); of tuple: none
-    return tuple(check_element(f"{field.name}[{i}]", elements[0], v) for i, v in enumerate(value)) if elements else value
+    if field.type is tuple: return value # of anything
+    kind, _ = get_args(field.type) # of tuple[int, ...]: int and ...
+    return tuple(check_element(f"{field.name}[{i}]", kind, v) for i, v in enumerate(value))
 
 # %% ../../nbs/api/experiments/01_presets.ipynb #35cccffc
 @cache

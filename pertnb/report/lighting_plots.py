@@ -6,7 +6,7 @@
 __all__ = ['draw_training', 'caption_training', 'draw_samples', 'caption_samples', 'draw_walk', 'caption_walk',
            'draw_real_lights', 'share_left', 'caption_real_lights', 'draw_nearest', 'judge_quality', 'judge_real_scene',
            'draw_worst_lights', 'caption_worst_lights', 'draw_two_networks', 'judge_methods', 'judge_adversarial',
-           'draw_certified_curves', 'draw_band', 'caption_certified', 'draw_certified_maps', 'caption_certified_maps',
+           'draw_band', 'draw_certified_curves', 'caption_certified', 'draw_certified_maps', 'caption_certified_maps',
            'judge_certificates']
 
 # %% ../../nbs/api/report/12d_lighting_plots.ipynb #670db317
@@ -92,7 +92,8 @@ def draw_real_lights(
         fig, ax = plots.plt.subplots(figsize=(9, 3))
         ax.bar(rows.light_tilde - .2, rows.none, .4, color="0.75", label="no change")
         ax.bar(rows.light_tilde + .2, rows.pgd_ae, .4, color="#b3267a", label="nearest point (PGD AE)")
-        ax.set(xlabel="light of x̃ (x has another, at random)", ylabel="squared error per pixel", xticks=range(N_LIGHTS))
+        ax.set(xlabel="light of x̃ (x has another, at random)", ylabel="squared error per pixel")
+        ax.set_xticks(range(N_LIGHTS))
         ax.legend(ncols=2)
     return fig
 
@@ -124,8 +125,8 @@ def draw_nearest(
     lights,  # of x_tilde, B numbers
 ):
     "One column per pair: x, the nearest point, x_tilde; returns the figure."
-    cols = [f"light {light}" for light in lights]
-    return plots.image_grid(torch.stack([x, points, x_tilde]), rows=["x", "nearest point", "x̃"], cols=cols, cell=1.5).figure
+    labels = dict(rows=["x", "nearest point", "x̃"], cols=[f"light {light}" for light in lights])
+    return plots.image_grid(torch.stack([x, points, x_tilde]), **labels, cell=1.5).figure
 
 # %% ../../nbs/api/report/12d_lighting_plots.ipynb #9f006e2b
 def judge_quality(
@@ -150,9 +151,11 @@ def judge_real_scene(
     eps,  # radius of the set
 ):
     "Whether the real scene is covered as well as the set's own kind, in one sentence."
-    how = "worse" if share_left(real) > share_left(own) else "no worse"
-    return (f"real scene: covered {how} than rendered test scenes ({share_left(real):.0f}% of the change left, "
-            f"there {share_left(own):.0f}%); {100 * (real.norm <= eps).mean():.0f}% of its encodings lie inside the radius")
+    left, left_own = share_left(real), share_left(own)
+    how = "worse" if left > left_own else "no worse"
+    inside = 100 * (real.norm <= eps).mean()
+    return (f"real scene: covered {how} than rendered test scenes ({left:.0f}% of the change left, "
+            f"there {left_own:.0f}%); {inside:.0f}% of its encodings lie inside the radius")
 
 # %% ../../nbs/api/report/12d_lighting_plots.ipynb #bafedd3b
 def draw_worst_lights(
@@ -173,7 +176,8 @@ def caption_worst_lights(
     "How many more pixels the worst lights make wrong."
     wrong = [(seen != maps.truth).float() for seen in (maps.before, maps.after)]
     more = 100 * float((wrong[1] - wrong[0]).mean())
-    return f"{SEGMENT_METHODS[method]}, radius {radius:.2f}: the worst lights make {more:.1f}% more pixels of these maps wrong."
+    name = SEGMENT_METHODS[method]
+    return f"{name}, radius {radius:.2f}: the worst lights make {more:.1f}% more pixels of these maps wrong."
 
 # %% ../../nbs/api/report/12d_lighting_plots.ipynb #fdd8336d
 def draw_two_networks(
@@ -211,6 +215,21 @@ def judge_adversarial(
     return f"adversarial training {how} augmentation at the full radius: {gain:+.1f} points (paper {paper:+.1f})"
 
 # %% ../../nbs/api/report/12d_lighting_plots.ipynb #6f6365a9
+def draw_band(
+    ax,     # axes to draw in
+    grid,   # radii (R,)
+    share,  # % of each image's pixels (R, images)
+    label,  # of the curve
+    colour, # of the curve
+):
+    "The mean over images with its 95% band; returns the highest number of the band."
+    n, mean = share.shape[1], share.mean(1)
+    half = 1.96 * share.std(1, ddof=1) / n**.5 if n > 1 else np.zeros(len(mean)) # one image has no spread
+    ax.plot(grid, mean, color=colour, label=label)
+    ax.fill_between(grid, np.clip(mean - half, 0, None), mean + half, color=colour, alpha=.18, linewidth=0)
+    return (mean + half).max()
+
+
 def draw_certified_curves(
     grid,   # radii (R,)
     curves, # {reading: % of each image's pixels (R, images)}
@@ -233,31 +252,18 @@ def draw_certified_curves(
         ax.legend(loc="lower left")
     return fig
 
-
-def draw_band(
-    ax,     # axes to draw in
-    grid,   # radii (R,)
-    share,  # % of each image's pixels (R, images)
-    label,  # of the curve
-    colour, # of the curve
-):
-    "The mean over images with its 95% band; returns the highest number of the band."
-    mean, half = share.mean(1), 1.96 * share.std(1, ddof=1) / share.shape[1]**.5
-    ax.plot(grid, mean, color=colour, label=label)
-    ax.fill_between(grid, np.clip(mean - half, 0, None), mean + half, color=colour, alpha=.18, linewidth=0)
-    return (mean + half).max()
-
 # %% ../../nbs/api/report/12d_lighting_plots.ipynb #c9ae9389
 def caption_certified(
     table, # tidy, of table:mi_certified
     radii, # {column: radius}
 ):
     "The two readings of the certificates at the median and the full radius."
-    cell, single, whole = table.set_index(["row", "column"]).value, "Smoothed, each pixel", "Smoothed, all pixels (Holm)"
-    return (f"{cell[single, 'Perturbed']:.0f}% of the pixels are right, {cell[single, 'eps 50%']:.0f}% certified at the median "
-            f"radius {radii['eps 50%']:.1f} and {cell[single, 'eps full']:.0f}% at the full {radii['eps full']:.1f}, "
-            f"each by itself; for all pixels of a map at once {cell[whole, 'eps 50%']:.0f}% and "
-            f"{cell[whole, 'eps full']:.0f}%. Dotted: percentiles of the set's radius.")
+    cell = table.set_index(["row", "column"]).value
+    each, whole = cell["Smoothed, each pixel"], cell["Smoothed, all pixels (Holm)"]
+    return (f"{each['Perturbed']:.0f}% of the pixels are right, {each['eps 50%']:.0f}% certified at the median radius "
+            f"{radii['eps 50%']:.1f} and {each['eps full']:.0f}% at the full {radii['eps full']:.1f}, each by itself; "
+            f"for all pixels of a map at once {whole['eps 50%']:.0f}% and {whole['eps full']:.0f}%. "
+            "Dotted: percentiles of the set's radius.")
 
 # %% ../../nbs/api/report/12d_lighting_plots.ipynb #8d516a8e
 def draw_certified_maps(
@@ -297,5 +303,5 @@ def judge_certificates(
     return (f"smoothed accuracy {each['Perturbed']:.1f}% (paper {theirs['Perturbed']}), certified at the median radius "
             f"{each['eps 50%']:.1f}% (paper {theirs['eps 50%']}); always {name}: {guess:.1f}%\n"
             f"certified at the median radius {above} what a constant answer gives, which every radius certifies\n"
-            f"holding for all {pixels:,} pixels of a map at once costs {price['eps 50%']:.1f} points at the median radius "
-            f"and {price['eps full']:.1f} at the full one")
+            f"holding for all {pixels:,} pixels of a map at once costs {price['eps 50%']:.1f} points "
+            f"at the median radius and {price['eps full']:.1f} at the full one")
