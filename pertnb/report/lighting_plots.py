@@ -94,7 +94,7 @@ def draw_real_lights(
         ax.bar(rows.light_tilde + .2, rows.pgd_ae, .4, color="#b3267a", label="nearest point (PGD AE)")
         ax.set(xlabel="light of x̃ (x has another, at random)", ylabel="squared error per pixel")
         ax.set_xticks(range(N_LIGHTS))
-        ax.legend(ncols=2)
+        ax.legend(ncols=2, loc="lower right", bbox_to_anchor=(1, 1)) # above the bars
     return fig
 
 
