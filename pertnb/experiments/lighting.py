@@ -324,19 +324,19 @@ class ShownLights(SetQuality):
     def last(self): return list(self.stages)[-1]
 
     @property
-    def lights(self): return self.at_stage("test", self.last).images[self.shown] # (B, 25, 3, H, W)
+    def every_light(self): return self.at_stage("test", self.last).images[self.shown] # (B, 25, 3, H, W)
 
     @property
     def shown(self): return self.at_stage("test", self.last).index[:self.settings.n_show]
 
-    def light(self, k):
+    def show_under(self, k):
         "The shown scenes, each under its light of k (B,), float (B, 3, H, W)."
         return to_float(self.at_stage("test", self.last).gather(self.shown, k).to(self.device))
 
     @step
     def given(self):
         "The shown scenes, under a random light each."
-        return self.light(torch.randint(N_LIGHTS, (len(self.shown),), generator=generator("show", self.seed)))
+        return self.show_under(torch.randint(N_LIGHTS, (len(self.shown),), generator=generator("show", self.seed)))
 
     def sample_lights(self, n=6):
         "Random points of the sets of the given images (B, n, 3, H, W)."
@@ -347,7 +347,7 @@ class ShownLights(SetQuality):
         x, pset = self.given(), self.learn(self.last)[0]
         order = lambda scene: torch.randperm(N_LIGHTS, generator=generator("three", self.seed, int(scene)))
         three = torch.stack([order(scene)[:3] for scene in self.shown])
-        real = torch.stack([self.light(three[:, k]) for k in range(3)])
+        real = torch.stack([self.show_under(three[:, k]) for k in range(3)])
         u = [project(pset.encode(x, r), pset.eps) for r in real]
         ways = [torch.lerp(a, b, w) for a, b in zip(u, u[1:]) for w in (0, .33, .67)]
         at = pset.at(x)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['draw_stages', 'caption_stages', 'draw_lightings', 'caption_lightings', 'draw_light_walk', 'caption_light_walk',
-           'draw_real_lights', 'share_left', 'caption_real_lights', 'draw_nearest_lights', 'judge_quality',
+           'draw_real_lights', 'measure_change_left', 'caption_real_lights', 'draw_nearest_lights', 'judge_quality',
            'judge_real_scene', 'draw_worst_lights', 'caption_worst_lights', 'draw_two_networks', 'judge_methods',
            'judge_adversarial', 'draw_band', 'draw_certified_pixels', 'caption_certified_pixels', 'draw_certified_maps',
            'caption_certified_maps', 'judge_certificates']
@@ -98,7 +98,7 @@ def draw_real_lights(
     return fig
 
 
-def share_left(
+def measure_change_left(
     rows, # fields none and pgd_ae
 ):
     "% of the squared change that the nearest points leave."
@@ -112,10 +112,10 @@ def caption_real_lights(
     own,  # rows of the data set's own test scenes
 ):
     "How near the set comes to the real scene's lights, beside its own test scenes'."
-    error = real.pgd_ae
+    error, left, left_own = real.pgd_ae, measure_change_left(real), measure_change_left(own)
     return (f"The set {row}, learned from {data}, on the real scene {real.scene[0]}: PGD AE {error.mean():.4f} "
-            f"(from {error.min():.4f} to {error.max():.4f}), {share_left(real):.0f}% of the squared change left; "
-            f"on test scenes of {data} {own.pgd_ae.mean():.4f} and {share_left(own):.0f}%.")
+            f"(from {error.min():.4f} to {error.max():.4f}), {left:.0f}% of the squared change left; "
+            f"on test scenes of {data} {own.pgd_ae.mean():.4f} and {left_own:.0f}%.")
 
 # %% ../../nbs/api/report/12d_lighting_plots.ipynb #4a5682b4
 def draw_nearest_lights(
@@ -151,7 +151,7 @@ def judge_real_scene(
     eps,  # radius of the set
 ):
     "Whether the real scene is covered as well as the set's own kind, in one sentence."
-    left, left_own = share_left(real), share_left(own)
+    left, left_own = measure_change_left(real), measure_change_left(own)
     how = "worse" if left > left_own else "no worse"
     inside = 100 * (real.norm <= eps).mean()
     return (f"real scene: covered {how} than rendered test scenes ({left:.0f}% of the change left, "
