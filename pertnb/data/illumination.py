@@ -110,7 +110,8 @@ def scene_folders(
         for p in sorted(part.iterdir(), key=lambda p: p.name) if part.is_dir() else ():
             if not p.is_dir() or not any(LAYER.fullmatch(f.name) for f in p.iterdir()): continue
             if p.name in found:
-                raise ValueError(f"scene {p.name} is in {shorten_path(found[p.name])} and in {shorten_path(p)}: remove one")
+                raise ValueError(f"scene {p.name} is in {shorten_path(found[p.name])} "
+                                 f"and in {shorten_path(p)}: remove one")
             found[p.name] = p
     return dict(sorted(found.items()))
 
@@ -139,7 +140,8 @@ def open_layer(
     except (OSError, SyntaxError, zipfile.BadZipFile) as error:
         raise ValueError(f"{shorten_path(file)} can't be read ({error}): unpack it again") from None
     if file.name.endswith("png") and image.mode != "P":
-        raise ValueError(f"{shorten_path(file)} is a picture of mode {image.mode}, not a map with a palette: unpack it again")
+        raise ValueError(f"{shorten_path(file)} is a picture of mode {image.mode}, "
+                         "not a map with a palette: unpack it again")
     size = mip_size(mip)
     if image.size != size[::-1]:
         raise ValueError(f"{shorten_path(file)} has {image.size[1]} x {image.size[0]} pixels, "
