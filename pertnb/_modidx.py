@@ -784,6 +784,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                                       'pertnb/experiments/cifar10c_robust.py'),
                                                     'pertnb.experiments.cifar10c_robust.RobustCifar10C.classifiers': ( 'api/experiments/cifar10c_robust.html#robustcifar10c.classifiers',
                                                                                                                        'pertnb/experiments/cifar10c_robust.py'),
+                                                    'pertnb.experiments.cifar10c_robust.RobustCifar10C.count_earlier': ( 'api/experiments/cifar10c_robust.html#robustcifar10c.count_earlier',
+                                                                                                                         'pertnb/experiments/cifar10c_robust.py'),
                                                     'pertnb.experiments.cifar10c_robust.RobustCifar10C.evaluate': ( 'api/experiments/cifar10c_robust.html#robustcifar10c.evaluate',
                                                                                                                     'pertnb/experiments/cifar10c_robust.py'),
                                                     'pertnb.experiments.cifar10c_robust.RobustCifar10C.find_broken': ( 'api/experiments/cifar10c_robust.html#robustcifar10c.find_broken',

@@ -6,7 +6,7 @@
 __all__ = ['QUARTILES', 'Cifar10C', 'name_noise', 'is_certified', 'trace_certified', 'tidy_numbers', 'decide_rows',
            'tabulate_decisions', 'tabulate_radii', 'check_claims']
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #6a558cfb
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #03426f93
 import time
 from fastcore.basics import patch
 import numpy as np
@@ -26,14 +26,15 @@ from ..learn.train import Schedule
 from ..report import plots
 from ..sets.sets import latent_norms
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #19fdcac5
-class Cifar10C(RobustCifar10C):
-    "Notebooks 04 to 06: a set of corruptions, classifiers that are trained in it, and certificates."
-
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #eb8a862d
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #a7e391cc
 QUARTILES = "25%", "50%", "75%"
 
 
+class Cifar10C(RobustCifar10C):
+    "Notebooks 04 to 06: a set of corruptions, classifiers that are trained in it, and certificates."
+    noises = QUARTILES # 06 has a noise for each
+
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #2a199e65
 def name_noise(
     quartile, # one of QUARTILES
 ):
@@ -63,16 +64,17 @@ def within_reach(self: Cifar10C,
     radii = self.quartiles()
     return {heading: r for heading, r in radii.items() if r <= radii[f"eps {quartile}"]}
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #2010c475
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #8b7d7bc9
 @patch
 @step
 def start(self: Cifar10C):
     "Weights from which the classifiers of all noises start; None: from nothing."
-    s = self.certified
+    s, begin = self.certified, time.perf_counter()
     if not s.warm_start: return None
     schedule, net = Schedule(**s.training("standard")), dict(s.net(), n_classes=self.n_classes)
     model, log = robust.train_classifier("standard", self.views(s)[0], schedule, net, seed=self.seed,
                                          device=self.device, progress=False)
+    self.count_earlier(begin, log)
     print(f"{'Standard training':20} {log.attrs['seconds']:6.1f} s, last accuracy {log.accuracy.iloc[-1]:.1%}")
     return model.state_dict()
 
@@ -83,15 +85,16 @@ def noise(self: Cifar10C,
     quartile, # one of QUARTILES
 ):
     "The classifier that is trained under a noise, in eval mode, and its log."
-    s, start = self.certified, self.start()
+    s, start, begin = self.certified, self.start(), time.perf_counter()
     schedule, net = Schedule(**s.training("cvae_smoothing")), dict(s.net(), n_classes=self.n_classes)
     model, log = smoothed.train_smoothed(self.views(s)[0], self.set(s), self.sigma(quartile), schedule, net, start,
                                          self.seed, device=self.device, progress=False)
+    self.count_earlier(begin, log)
     print(f"{name_noise(quartile):20} {log.attrs['seconds']:6.1f} s, "
           f"last accuracy under noise {log.accuracy.iloc[-1]:.1%}")
     return model, log
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #404cca1b
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #d0a5e9ed
 @patch
 @step
 def certified_folder(self: Cifar10C):
@@ -111,7 +114,7 @@ def keep(self: Cifar10C,
     write_rows(path, rows)
     return read_rows(path)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #f8b4ab39
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #1bb0591c
 @patch
 def choose_inputs(self: Cifar10C,
     views, # Views of test images
@@ -126,7 +129,7 @@ def choose_inputs(self: Cifar10C,
     names = [views.names[j] for j in c[chosen.to(c.device)].tolist()]
     return x[chosen.to(x.device)], i[chosen.to(i.device)], names
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #0866a1b0
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #f9359c24
 @patch
 def predict_kind(self: Cifar10C,
     quartile, # one of QUARTILES
@@ -143,7 +146,7 @@ def predict_kind(self: Cifar10C,
     return pd.DataFrame(dict(kind=kind, corruption=corruption, image=i.cpu(), label=views.labels[i].cpu(),
                              prediction=said.cpu()))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #1b92d187
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #d4f95b08
 @patch
 @step
 def predictions(self: Cifar10C,
@@ -157,7 +160,7 @@ def predictions(self: Cifar10C,
           f"in {time.perf_counter() - begin:.1f} s, {(rows.prediction < 0).mean():.1%} abstentions")
     return self.keep(f"predicted {name}", rows.assign(correct=rows.prediction == rows.label))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #43716b37
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #8ff87ea9
 @patch
 def certified_images(self: Cifar10C):
     "Images uint8 (N, 3, H, W) that are certified, and their labels (N,)."
@@ -180,7 +183,7 @@ def certificates(self: Cifar10C,
           f"median radius {rows.radius.median():.2f}")
     return rows.assign(method=name)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #af82181f
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #76822f1c
 def is_certified(
     rows,   # of certificates
     radius, # asked for
@@ -202,7 +205,7 @@ def tabulate_certified(self: Cifar10C,
     table = tabulate_accuracy(pd.concat([predicted, *found], ignore_index=True), {name: name for name in sigmas}, radii)
     return table.assign(sigma=table.method.map(sigmas))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #0cf7d7c3
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #4a626b43
 def trace_certified(
     rows, # of certificates of all noises
     top,  # largest radius
@@ -217,7 +220,7 @@ def trace_certified(
         parts.append(pd.DataFrame(dict(method=name) | columns))
     return pd.concat(parts, ignore_index=True)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #f36eae43
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #7fc1f4e5
 @patch
 @step
 def norms(self: Cifar10C):
@@ -228,7 +231,7 @@ def norms(self: Cifar10C):
     names = [test.names[c] for c in corruption.tolist()]
     return self.keep("norms", pd.DataFrame(dict(image=image.cpu(), corruption=names, norm=norms)))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #134470c3
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #d51906a1
 def tidy_numbers(
     numbers, # {row: {column: number}}
 ):
@@ -236,7 +239,7 @@ def tidy_numbers(
     return pd.concat([pd.DataFrame(dict(row=row, column=list(cells), value=list(cells.values())))
                       for row, cells in numbers.items()], ignore_index=True)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #56859093
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #78a62355
 @patch
 def cover_corruptions(self: Cifar10C,
     norms,     # rows of `norms`
@@ -256,7 +259,7 @@ def cover_corruptions(self: Cifar10C,
         numbers[plots.label(name)] = {"median norm": mine.median()} | inside | reached
     return numbers
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #0c80ea81
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #3a76f7ee
 def decide_rows(
     pset, model, # PerturbationSet, smoothed classifier
     x, y,        # images uint8 (N, 3, H, W), labels (N,)
@@ -281,7 +284,7 @@ def decide_rows(
         return pd.concat(parts, ignore_index=True).assign(precision="float32")
     return memo.rows(kept, "decisions", range(min(many, len(x))), work, chunk)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #3c175ac1
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #971ef451
 @patch
 def decisions(self: Cifar10C,
     quartile, # one of QUARTILES
@@ -301,7 +304,7 @@ def certify(self: Cifar10C,
     "All certificates of a noise, and all decisions of the sequential test."
     return self.certificates(quartile), self.decisions(quartile, self.certified.n_certified)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #c14220b1
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #3d501e47
 @patch
 @step
 def compared(self: Cifar10C,
@@ -314,7 +317,7 @@ def compared(self: Cifar10C,
     return smoothing.certify(self.set(s), self.noise(quartile)[0], some, self.sigma(quartile), s.n0, s.n_fixed,
                              s.alpha, batch_size=s.sample_batch, **how)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #572185f4
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #20a112b6
 @patch
 def compare_decisions(self: Cifar10C):
     "Rows method, radius, image, and what the fixed number of draws and the sequential test say at what cost."
@@ -328,7 +331,7 @@ def compare_decisions(self: Cifar10C):
                                            undecided=mine.undecided, fixed_draws=fixed.n.cpu(), draws=mine.draws)))
     return self.keep("sequential", pd.concat(parts, ignore_index=True))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #a3ccba73
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #dcedb29c
 @patch
 def compare_radii(self: Cifar10C):
     "Rows method, image, and the radii and draws of a fixed and an adaptive certification."
@@ -340,7 +343,7 @@ def compare_radii(self: Cifar10C):
                                        adaptive_draws=spared.n.cpu())))
     return self.keep("adaptive", pd.concat(parts, ignore_index=True))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #c450a31a
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #bc822f89
 def tabulate_decisions(
     rows, # of compare_decisions
 ):
@@ -363,7 +366,7 @@ def tabulate_radii(
                        "draws, adaptive": g.adaptive_draws.mean()}
     return {row: count(g) for row, g in rows.groupby("method", sort=False)}
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #2b386b8c
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #105a6713
 @patch
 def attack_noise(self: Cifar10C,
     quartile,  # one of QUARTILES
@@ -388,7 +391,7 @@ def attack_certificates(self: Cifar10C):
     kept = self.keep("attacked", rows)
     return kept.assign(changed=(kept.attacked >= 0) & (kept.attacked != kept.prediction))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #9c5d1d1b
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #461f5d08
 def check_claims(
     table, # of tabulate_certified
 ):

@@ -6,7 +6,7 @@
 __all__ = ['PARTS', 'HEADINGS', 'PAPER_RADII', 'KINDS', 'CLAIMS', 'RobustCifar10C', 'judge_pairs', 'tabulate_accuracy',
            'compare_methods']
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #9dfbfe17
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #f9776ca9
 import time
 from fastcore.basics import patch
 import pandas as pd
@@ -28,7 +28,7 @@ from ..learn.learn import learn_set
 from ..measure import quality
 from ..sets.sets import packaged_set, project
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #c2f04ce1
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #28844103
 PARTS = dict(cvae=CvaeSettings, robust=RobustSettings, certified=CertifiedSettings)
 
 
@@ -46,7 +46,7 @@ class RobustCifar10C(Section):
     @property
     def n_classes(self): return len(class_names(self.data))
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #2e062cd3
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #6170636a
 @patch
 @step
 def split(self: RobustCifar10C,
@@ -67,7 +67,7 @@ def views(self: RobustCifar10C,
     "`split` for an experiment."
     return self.split(settings.n_train, settings.seen(), self.seed if seed is None else seed)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #98d36fd3
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #679f8713
 @patch
 @step
 def test_views(self: RobustCifar10C,
@@ -85,7 +85,7 @@ def test_images(self: RobustCifar10C,
     "The first test images, uint8 (n, 3, 32, 32), and their labels (n,)."
     return tuple(t[:n].to(self.device) for t in load_images(self.data, "test"))
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #efca6cc6
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #55d0246c
 @patch
 def make_corruptions(self: RobustCifar10C):
     "Make the corrupted images of all three experiments; the number of those that were not there."
@@ -102,7 +102,7 @@ def make_corruptions(self: RobustCifar10C):
             if new and (k < most or split == "test"): check_time(f"corruptions, {split}, image {k} of {most}")
     return made
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #6b3ec181
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #a1c0c8d7
 HEADINGS = "eps 25%", "eps 50%", "eps 75%", "eps full"
 
 
@@ -132,7 +132,7 @@ def radii(self: RobustCifar10C,
     pset = self.set(settings)
     return dict(zip(HEADINGS, (*pset.percentiles, pset.eps)))
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #2e7eccb0
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #5d9509cb
 def judge_pairs(
     pset,      # PerturbationSet
     test,      # Views of test images
@@ -157,7 +157,17 @@ def judge_set(self: RobustCifar10C):
     s = self.cvae
     return judge_pairs(self.learned(s)[0], self.test_views(s.n_test)[0], s.pgd_steps, s.n_samples, self.seed)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #60e82aa1
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #dbf5e706
+@patch
+def count_earlier(self: RobustCifar10C,
+    begin, # time.perf_counter() before the trainings
+    *logs, # of the trainings
+):
+    "Add the seconds of trainings that were read to `earlier`."
+    spent = time.perf_counter() - begin
+    self.earlier += max(0., sum(log.attrs["seconds"] for log in logs) - spent)
+
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #6e172bdb
 @patch
 @step
 def classifiers(self: RobustCifar10C,
@@ -169,8 +179,7 @@ def classifiers(self: RobustCifar10C,
     pset = self.set(self.robust) if any(m.startswith("cvae") for m in methods) else None
     models = robust.train_methods(self.robust, methods, *self.views(self.robust, seed), pset, self.n_classes, seed,
                                   logs=logs, device=self.device, progress=False)
-    spent = time.perf_counter() - begin
-    self.earlier += max(0., sum(log.attrs["seconds"] for log in logs.values()) - spent)
+    self.count_earlier(begin, *logs.values())
     return models, logs
 
 
@@ -183,7 +192,7 @@ def classifier(self: RobustCifar10C,
     models, logs = self.classifiers(needed, self.seed)
     return models[method], logs[method]
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #3f1ba6c3
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #fcfb61db
 PAPER_RADII = 2.7, 3.9, 10.2 # quartiles of the paper's own set
 
 
@@ -210,7 +219,7 @@ def judge_method(self: RobustCifar10C,
     "Rows of `judge` for the classifier of a method."
     return self.judge(self.classifier(method)[0], self.seed, radii)[0]
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #9fe21b3d
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #fdfd3dfa
 @patch
 def seeds(self: RobustCifar10C):
     "The seeds of 05's trainings."
@@ -231,7 +240,7 @@ def rows_file(self: RobustCifar10C,
     "Where `evaluate` writes the rows of a classifier."
     return runs_dir() / f"robust-{self.preset}-{self.data}" / f"{method} {seed}.csv"
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #59313e03
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #e307edaf
 @patch
 @step
 def evaluate(self: RobustCifar10C,
@@ -255,7 +264,7 @@ def read_judged(self: RobustCifar10C):
     parts = [read_rows(self.rows_file(method, seed)) for method in self.methods() for seed in self.seeds()]
     return pd.concat(parts, ignore_index=True)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #23f5ebcb
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #c589a110
 KINDS = dict(clean="Clean", perturbed="Perturbed", ood="OOD")
 
 
@@ -272,7 +281,7 @@ def tabulate_accuracy(
                          column=columns)
     return table.sort_values("order", kind="stable").drop(columns="order")
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #724da4da
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #f9b9281c
 @patch
 def find_broken(self: RobustCifar10C,
     method, # of the classifier that is attacked
@@ -288,7 +297,7 @@ def find_broken(self: RobustCifar10C,
     said = [[names[k] for k in p[broken].tolist()] for p in (before, after)]
     return x[broken], adversarial[broken], said
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #436b9955
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #cfa80c51
 @patch
 def walk(self: RobustCifar10C,
     marks, # names of three corruptions
@@ -303,7 +312,7 @@ def walk(self: RobustCifar10C,
     u = torch.cat([a + share * (b - a), (b + share * (c - b))[1:]])
     return x[i], pset.perturb(x[i].expand(9, -1, -1, -1), u)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #20f83c9c
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #4a2cb259
 CLAIMS = (("cvae_adversarial", "cvae_augmentation"), ("cvae_augmentation", "cifar10c"), ("cifar10c", "standard"))
 
 
