@@ -6,7 +6,7 @@
 __all__ = ['QUARTILES', 'Cifar10C', 'name_noise', 'is_certified', 'trace_certified', 'tidy_numbers', 'decide_rows',
            'tabulate_decisions', 'tabulate_radii', 'check_claims']
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #03426f93
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #cd8ff6fa
 import time
 from fastcore.basics import patch
 import numpy as np
@@ -16,6 +16,7 @@ from scipy.special import ndtr
 from statsmodels.stats.proportion import proportion_confint
 from ..certify import smoothing
 from ..core import memo
+from ..core.paths import runs_dir
 from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import evaluation_pairs, to_float
@@ -26,7 +27,7 @@ from ..learn.train import Schedule
 from ..report import plots
 from ..sets.sets import latent_norms
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #a7e391cc
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #358b14a1
 QUARTILES = "25%", "50%", "75%"
 
 
@@ -34,7 +35,12 @@ class Cifar10C(RobustCifar10C):
     "Notebooks 04 to 06: a set of corruptions, classifiers that are trained in it, and certificates."
     noises = QUARTILES # 06 has a noise for each
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #2a199e65
+    @property
+    def folder(self):
+        "Folder of the ledger of the section's stages."
+        return runs_dir() / f"stages-{self.preset}-{self.data}-{self.seed}"
+
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #10641046
 def name_noise(
     quartile, # one of QUARTILES
 ):
@@ -64,7 +70,7 @@ def within_reach(self: Cifar10C,
     radii = self.quartiles()
     return {heading: r for heading, r in radii.items() if r <= radii[f"eps {quartile}"]}
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #8b7d7bc9
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #0fc767e2
 @patch
 @step
 def start(self: Cifar10C):
@@ -94,7 +100,7 @@ def noise(self: Cifar10C,
           f"last accuracy under noise {log.accuracy.iloc[-1]:.1%}")
     return model, log
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #d0a5e9ed
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #0ab3fa4b
 @patch
 @step
 def certified_folder(self: Cifar10C):
@@ -114,7 +120,7 @@ def keep(self: Cifar10C,
     write_rows(path, rows)
     return read_rows(path)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #1bb0591c
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #070640b5
 @patch
 def choose_inputs(self: Cifar10C,
     views, # Views of test images
@@ -129,7 +135,7 @@ def choose_inputs(self: Cifar10C,
     names = [views.names[j] for j in c[chosen.to(c.device)].tolist()]
     return x[chosen.to(x.device)], i[chosen.to(i.device)], names
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #f9359c24
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #4797f06c
 @patch
 def predict_kind(self: Cifar10C,
     quartile, # one of QUARTILES
@@ -146,7 +152,7 @@ def predict_kind(self: Cifar10C,
     return pd.DataFrame(dict(kind=kind, corruption=corruption, image=i.cpu(), label=views.labels[i].cpu(),
                              prediction=said.cpu()))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #d4f95b08
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #78c0385f
 @patch
 @step
 def predictions(self: Cifar10C,
@@ -160,7 +166,7 @@ def predictions(self: Cifar10C,
           f"in {time.perf_counter() - begin:.1f} s, {(rows.prediction < 0).mean():.1%} abstentions")
     return self.keep(f"predicted {name}", rows.assign(correct=rows.prediction == rows.label))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #8ff87ea9
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #bcc057fb
 @patch
 def certified_images(self: Cifar10C):
     "Images uint8 (N, 3, H, W) that are certified, and their labels (N,)."
@@ -183,7 +189,7 @@ def certificates(self: Cifar10C,
           f"median radius {rows.radius.median():.2f}")
     return rows.assign(method=name)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #76822f1c
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #6c2eacc8
 def is_certified(
     rows,   # of certificates
     radius, # asked for
@@ -205,7 +211,7 @@ def tabulate_certified(self: Cifar10C,
     table = tabulate_accuracy(pd.concat([predicted, *found], ignore_index=True), {name: name for name in sigmas}, radii)
     return table.assign(sigma=table.method.map(sigmas))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #4a626b43
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #28f4735f
 def trace_certified(
     rows, # of certificates of all noises
     top,  # largest radius
@@ -220,7 +226,7 @@ def trace_certified(
         parts.append(pd.DataFrame(dict(method=name) | columns))
     return pd.concat(parts, ignore_index=True)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #7fc1f4e5
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #fad33795
 @patch
 @step
 def norms(self: Cifar10C):
@@ -231,7 +237,7 @@ def norms(self: Cifar10C):
     names = [test.names[c] for c in corruption.tolist()]
     return self.keep("norms", pd.DataFrame(dict(image=image.cpu(), corruption=names, norm=norms)))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #d51906a1
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #b2b774e3
 def tidy_numbers(
     numbers, # {row: {column: number}}
 ):
@@ -239,7 +245,7 @@ def tidy_numbers(
     return pd.concat([pd.DataFrame(dict(row=row, column=list(cells), value=list(cells.values())))
                       for row, cells in numbers.items()], ignore_index=True)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #78a62355
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #92ce3c88
 @patch
 def cover_corruptions(self: Cifar10C,
     norms,     # rows of `norms`
@@ -259,7 +265,7 @@ def cover_corruptions(self: Cifar10C,
         numbers[plots.label(name)] = {"median norm": mine.median()} | inside | reached
     return numbers
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #3a76f7ee
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #db6e419d
 def decide_rows(
     pset, model, # PerturbationSet, smoothed classifier
     x, y,        # images uint8 (N, 3, H, W), labels (N,)
@@ -284,7 +290,7 @@ def decide_rows(
         return pd.concat(parts, ignore_index=True).assign(precision="float32")
     return memo.rows(kept, "decisions", range(min(many, len(x))), work, chunk)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #971ef451
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #e61e0940
 @patch
 def decisions(self: Cifar10C,
     quartile, # one of QUARTILES
@@ -304,7 +310,7 @@ def certify(self: Cifar10C,
     "All certificates of a noise, and all decisions of the sequential test."
     return self.certificates(quartile), self.decisions(quartile, self.certified.n_certified)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #3d501e47
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #f2a27297
 @patch
 @step
 def compared(self: Cifar10C,
@@ -317,7 +323,7 @@ def compared(self: Cifar10C,
     return smoothing.certify(self.set(s), self.noise(quartile)[0], some, self.sigma(quartile), s.n0, s.n_fixed,
                              s.alpha, batch_size=s.sample_batch, **how)
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #20a112b6
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #f1b3e574
 @patch
 def compare_decisions(self: Cifar10C):
     "Rows method, radius, image, and what the fixed number of draws and the sequential test say at what cost."
@@ -331,7 +337,7 @@ def compare_decisions(self: Cifar10C):
                                            undecided=mine.undecided, fixed_draws=fixed.n.cpu(), draws=mine.draws)))
     return self.keep("sequential", pd.concat(parts, ignore_index=True))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #dcedb29c
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #bf58c8d8
 @patch
 def compare_radii(self: Cifar10C):
     "Rows method, image, and the radii and draws of a fixed and an adaptive certification."
@@ -343,7 +349,7 @@ def compare_radii(self: Cifar10C):
                                        adaptive_draws=spared.n.cpu())))
     return self.keep("adaptive", pd.concat(parts, ignore_index=True))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #bc822f89
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #9a58a262
 def tabulate_decisions(
     rows, # of compare_decisions
 ):
@@ -366,7 +372,7 @@ def tabulate_radii(
                        "draws, adaptive": g.adaptive_draws.mean()}
     return {row: count(g) for row, g in rows.groupby("method", sort=False)}
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #105a6713
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #ee4a4bad
 @patch
 def attack_noise(self: Cifar10C,
     quartile,  # one of QUARTILES
@@ -391,7 +397,7 @@ def attack_certificates(self: Cifar10C):
     kept = self.keep("attacked", rows)
     return kept.assign(changed=(kept.attacked >= 0) & (kept.attacked != kept.prediction))
 
-# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #461f5d08
+# %% ../../nbs/api/experiments/03b_cifar10c_certified.ipynb #e05bd511
 def check_claims(
     table, # of tabulate_certified
 ):

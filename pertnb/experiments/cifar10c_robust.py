@@ -6,7 +6,7 @@
 __all__ = ['PARTS', 'HEADINGS', 'PAPER_RADII', 'KINDS', 'CLAIMS', 'RobustCifar10C', 'judge_pairs', 'tabulate_accuracy',
            'compare_methods']
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #f9776ca9
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #0a5b93b5
 import time
 from fastcore.basics import patch
 import pandas as pd
@@ -28,7 +28,7 @@ from ..learn.learn import learn_set
 from ..measure import quality
 from ..sets.sets import packaged_set, project
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #28844103
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #9d7e7f54
 PARTS = dict(cvae=CvaeSettings, robust=RobustSettings, certified=CertifiedSettings)
 
 
@@ -46,7 +46,7 @@ class RobustCifar10C(Section):
     @property
     def n_classes(self): return len(class_names(self.data))
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #6170636a
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #a975373a
 @patch
 @step
 def split(self: RobustCifar10C,
@@ -67,7 +67,7 @@ def views(self: RobustCifar10C,
     "`split` for an experiment."
     return self.split(settings.n_train, settings.seen(), self.seed if seed is None else seed)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #679f8713
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #7df51e3a
 @patch
 @step
 def test_views(self: RobustCifar10C,
@@ -85,7 +85,7 @@ def test_images(self: RobustCifar10C,
     "The first test images, uint8 (n, 3, 32, 32), and their labels (n,)."
     return tuple(t[:n].to(self.device) for t in load_images(self.data, "test"))
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #55d0246c
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #6fc71bf8
 @patch
 def make_corruptions(self: RobustCifar10C):
     "Make the corrupted images of all three experiments; the number of those that were not there."
@@ -102,17 +102,17 @@ def make_corruptions(self: RobustCifar10C):
             if new and (k < most or split == "test"): check_time(f"corruptions, {split}, image {k} of {most}")
     return made
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #a1c0c8d7
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #8c229229
 HEADINGS = "eps 25%", "eps 50%", "eps 75%", "eps full"
 
 
 @patch
 @step
 def learned(self: RobustCifar10C,
-    settings, # of the experiment whose training images it is learned from
+    settings=None, # of the experiment whose training images it is learned from (default: 04)
 ):
     "The set that 04 learns from centred pairs, and the log of its training."
-    return learn_set(self.cvae, *self.views(settings), device=self.device, progress=False)
+    return learn_set(self.cvae, *self.views(settings or self.cvae), device=self.device, progress=False)
 
 
 @patch
@@ -132,7 +132,7 @@ def radii(self: RobustCifar10C,
     pset = self.set(settings)
     return dict(zip(HEADINGS, (*pset.percentiles, pset.eps)))
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #5d9509cb
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #dde78110
 def judge_pairs(
     pset,      # PerturbationSet
     test,      # Views of test images
@@ -155,9 +155,9 @@ def judge_pairs(
 def judge_set(self: RobustCifar10C):
     "`judge_pairs` of the learned set."
     s = self.cvae
-    return judge_pairs(self.learned(s)[0], self.test_views(s.n_test)[0], s.pgd_steps, s.n_samples, self.seed)
+    return judge_pairs(self.learned()[0], self.test_views(s.n_test)[0], s.pgd_steps, s.n_samples, self.seed)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #dbf5e706
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #870ea355
 @patch
 def count_earlier(self: RobustCifar10C,
     begin, # time.perf_counter() before the trainings
@@ -167,7 +167,7 @@ def count_earlier(self: RobustCifar10C,
     spent = time.perf_counter() - begin
     self.earlier += max(0., sum(log.attrs["seconds"] for log in logs) - spent)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #6e172bdb
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #5a2b255c
 @patch
 @step
 def classifiers(self: RobustCifar10C,
@@ -192,7 +192,7 @@ def classifier(self: RobustCifar10C,
     models, logs = self.classifiers(needed, self.seed)
     return models[method], logs[method]
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #fcfb61db
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #327a680d
 PAPER_RADII = 2.7, 3.9, 10.2 # quartiles of the paper's own set
 
 
@@ -219,7 +219,7 @@ def judge_method(self: RobustCifar10C,
     "Rows of `judge` for the classifier of a method."
     return self.judge(self.classifier(method)[0], self.seed, radii)[0]
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #fdfd3dfa
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #1b634cfb
 @patch
 def seeds(self: RobustCifar10C):
     "The seeds of 05's trainings."
@@ -240,7 +240,7 @@ def rows_file(self: RobustCifar10C,
     "Where `evaluate` writes the rows of a classifier."
     return runs_dir() / f"robust-{self.preset}-{self.data}" / f"{method} {seed}.csv"
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #e307edaf
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #e4901d13
 @patch
 @step
 def evaluate(self: RobustCifar10C,
@@ -264,7 +264,7 @@ def read_judged(self: RobustCifar10C):
     parts = [read_rows(self.rows_file(method, seed)) for method in self.methods() for seed in self.seeds()]
     return pd.concat(parts, ignore_index=True)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #c589a110
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #93a900b1
 KINDS = dict(clean="Clean", perturbed="Perturbed", ood="OOD")
 
 
@@ -281,7 +281,7 @@ def tabulate_accuracy(
                          column=columns)
     return table.sort_values("order", kind="stable").drop(columns="order")
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #f9b9281c
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #f84c4581
 @patch
 def find_broken(self: RobustCifar10C,
     method, # of the classifier that is attacked
@@ -297,7 +297,7 @@ def find_broken(self: RobustCifar10C,
     said = [[names[k] for k in p[broken].tolist()] for p in (before, after)]
     return x[broken], adversarial[broken], said
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #cfa80c51
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #c6630b58
 @patch
 def walk(self: RobustCifar10C,
     marks, # names of three corruptions
@@ -312,7 +312,7 @@ def walk(self: RobustCifar10C,
     u = torch.cat([a + share * (b - a), (b + share * (c - b))[1:]])
     return x[i], pset.perturb(x[i].expand(9, -1, -1, -1), u)
 
-# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #4a2cb259
+# %% ../../nbs/api/experiments/03a_cifar10c_robust.ipynb #ee01758f
 CLAIMS = (("cvae_adversarial", "cvae_augmentation"), ("cvae_augmentation", "cifar10c"), ("cifar10c", "standard"))
 
 
