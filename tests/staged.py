@@ -20,7 +20,9 @@ FEW = dict(cvae=dict(n_train=9, n_test=1, epochs=1., batch_size=4, pgd_steps=1, 
 def few(*args, **kw):
     "The section with the networks, losses and stages of its preset, and few images and steps."
     s = HERE(*args, **kw)
-    return s if s.preset == "smoke" else replace(s, **{k: replace(getattr(s, k), **v) for k, v in FEW.items()})
+    if s.preset != "smoke":
+        for part, changes in FEW.items(): setattr(s, part, replace(getattr(s, part), **changes))
+    return s
 
 
 def call(folder, preset, names, minutes=None):

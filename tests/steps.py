@@ -104,13 +104,12 @@ def certify_maps():
     segment.certify_maps(lighting_set(), model, data.images[:2, 3], data.materials[:2], 1., 3, 8)
 
 
-def staged(stage):
-    "A stage of the section, with a set, a classifier and images that cost nothing."
-    s, data = stages.make_section("smoke", "photos", device="cpu"), small(4)
-    both = lambda *a: (data, data)
-    stand_ins = dict(training_views=both, test_views=both, learn_set=lambda *a, **k: (image_set(), None),
-                     train_noise=lambda *a: (classifier(), None, .5, image_set()))
-    with patch.multiple(stages, **stand_ins): stage(s)
+def staged(work):
+    "A step of the CIFAR-10-C section, with a set, a classifier and images that cost nothing."
+    section, data = stages.make_section("smoke", "photos", device="cpu"), small(4)
+    stand_ins = dict(test_views=lambda n: (data, data), set=lambda settings: image_set(), sigma=lambda quartile: .5,
+                     learned=lambda: (image_set(), None), noise=lambda quartile: (classifier(), None))
+    with patch.multiple(section, **stand_ins): work(section)
 
 
 def make_corruptions():
@@ -143,8 +142,8 @@ STEPS = {**{f"CVAE, {p}": lambda p=p: learn_views(p) for p in pairs.PAIRINGS},
          **{f"segmenter, {m}": lambda m=m: train_segmenter(m) for m in segment.SEGMENT_METHODS},
          "evaluation": evaluate, "maps": certify_maps,
          "certificates": lambda: certify(False), "certificates, adaptive": lambda: certify(True),
-         "quality": lambda: staged(stages.judge_cvae),
-         "sequential": lambda: staged(lambda s: stages.certify_noise(s, "25%")),
+         "quality": lambda: staged(lambda section: section.judge_set()),
+         "sequential": lambda: staged(lambda section: section.certify("25%")),
          "corruptions": make_corruptions, "costs": count_costs}
 
 

@@ -6,8 +6,9 @@
 __all__ = ['RELEASED_PRESETS', 'ReleasedSettings']
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #c22f1664
-from .presets import Source, experiment
-from .cifar10c import Classifying
+from .cifar10c import ClassifierSettings, ImageSettings, QualitySettings
+from .cifar10c import TrainAttackSettings, VoteSettings
+from .presets import experiment
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #a3f8b1db
 RELEASED_PRESETS = dict(
@@ -26,35 +27,21 @@ RELEASED_PRESETS = dict(
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #2a2f98df
 @experiment("released_code", **RELEASED_PRESETS)
-class ReleasedSettings(Classifying, Source):
+class ReleasedSettings(VoteSettings, QualitySettings, TrainAttackSettings, ClassifierSettings, ImageSettings):
     "Settings of 11_released_code."
     mnist_data: str = "auto" # "auto", "mnist" or "digits"
     seeds: int = 3           # trainings of each kind
-    n_train: int = 2000      # training images, validation images among them
     n_test: int = 12         # test images, each with every corruption
     n_attacked: int = 80     # test images under attack
-    pgd_steps: int = 50      # of the approximation errors
-    n_samples: int = 5       # for the expected approximation error
     attack_steps: int = 20   # of PGD on classifiers, each of eps / 20
-    classifier: str = "resnet-8" # see pertnb.models.nets.make_classifier
-    width: int = 16          # channels of its first stage
-    patch: int = 2           # pixels per side that it folds into channels
-    epochs_standard: float = 4. # passes of the standard classifier
+    epochs_standard: float = 4.
     epochs: float = 0.5      # passes of each adversarial training
-    warm_start: bool = True  # adversarial trainings start from the standard classifier
     batch_size: int = 64
-    optimizer: str = "sgd"   # of classifiers; row 9 sets "adam" against it
-    lr: float = 0.1          # its peak
-    lr_warm: float = 0.05    # ... with a warm start
-    lr_adam: float = 0.2     # Adam's, as in the paper
-    compile: str = ""        # on a GPU: "default", "reduce-overhead" (CUDA graphs), "max-autotune"; "": none
-    weight_decay: float = 5e-4
-    train_steps: int = 3     # of PGD in training
-    train_step_size: float = 0.25 # ... of this share of the radius each
+    lr_adam: float = 0.2     # Adam's, as in the paper; row 9 sets it against "sgd"
+    train_step_size: float = 0.25
     cvae_epochs: float = 4.  # passes of each CVAE of corruptions
     mnist_train: int = 5000  # training images of each CVAE of l-infinity noise
     mnist_test: int = 100    # test images of the same
     mnist_epochs: float = 2.
     n_smoothed: int = 40     # test images of the smoothed classifier
-    n0: int = 100            # draws that choose its class
     n: int = 500             # draws that bound its probability

@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'OPTIONS', 'EXPERIMENT_COMMANDS', 'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS',
            'SITE_COMMAND', 'COMMANDS', 'Usage', 'parse_value', 'parse_parameters', 'data_row', 'data_command',
-           'find_notebook', 'check_parameters', 'name_output', 'execute', 'run_command', 'learn_values',
-           'find_learning_notebook', 'learn_command', 'names_pairs', 'resolve_source', 'open_set', 'evaluate_command',
-           'sample_command', 'find_classifier', 'open_classifier', 'attack_command', 'certify_command', 'site_command',
-           'Parser', 'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure', 'run_or_report',
-           'run_parsed', 'main', 'script']
+           'find_notebook', 'check_parameters', 'name_output', 'execute', 'run_command', 'stages_command',
+           'learn_values', 'find_learning_notebook', 'learn_command', 'names_pairs', 'resolve_source', 'open_set',
+           'evaluate_command', 'sample_command', 'find_classifier', 'open_classifier', 'attack_command',
+           'certify_command', 'site_command', 'Parser', 'make_number_type', 'add_command', 'make_parser', 'to_json',
+           'report_failure', 'run_or_report', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
@@ -168,6 +168,12 @@ def run_command(args):
     lines = [f"{notebook.stem}, {args.preset}: done in {seconds:.0f} s"]
     lines += [f"{k:10}{shorten_path(v)}" for k, v in where.items()]
     return dict(where, experiment=notebook.stem, preset=args.preset, seconds=seconds), "\n".join(lines)
+
+# %% ../../nbs/api/tools/27_cli.ipynb #1d1c17a6
+def stages_command(args):
+    "Stages of the CIFAR-10-C section; the result has an exit status."
+    from pertnb.tools import stages
+    return stages.run_stages(args)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #522374bd
 def learn_values(args):
@@ -466,6 +472,18 @@ EXPERIMENT_COMMANDS = {
          "-p": {},
          "--out": dict(metavar="FOLDER", help="of all results (default: runs/own/NAME)"),
          "--check": dict(action="store_true", help="only check the pairs")}),
+    "stages": (
+        stages_command,
+        "run the CIFAR-10-C section in stages; the same command again resumes",
+        "pertnb stages --preset overnight --minutes 30",
+        {"--preset": dict(choices=None, help=f"one of {', '.join(PRESETS)} (default: quick)"),
+         "--data": dict(default="auto", metavar="NAME", help="auto, cifar10 or photos (default: auto)"),
+         "--seed": {},
+         "--device": dict(metavar="DEVICE", help="cpu, cuda, ... (default: a GPU if there is one)"),
+         "--stage": dict(metavar="NAMES", help="comma-separated (default: all; a wrong name lists them)"),
+         "--minutes": dict(type=make_number_type(0), default=math.inf,
+                           help="stop with exit code 75 before this time is up (default: no limit)"),
+         "--estimate": dict(action="store_true", help="only print what it will take")}),
 }
 
 # %% ../../nbs/api/tools/27_cli.ipynb #123378fc
@@ -536,7 +554,7 @@ def add_command(
 def make_parser():
     "The parser of all commands."
     examples = "\n".join(f"  {example}" for _, _, example, _ in COMMANDS.values())
-    codes = "exit codes: 0 done, 1 failed (one line on stderr), 2 wrong usage"
+    codes = "exit codes: 0 done, 1 failed (one line on stderr), 2 wrong usage, 75 call again (stages)"
     parser = Parser("pertnb", description="Perturbation sets that are learned from data.",
                     epilog=f"examples:\n{examples}\n\n{codes}", formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="store_true", help="print the version")
@@ -589,10 +607,11 @@ def run_parsed(
 
 def main(
     argv=None, # words (default: those of the process)
+    name=None, # of the program, for messages (default: pertnb and its command)
 ):
-    "The exit code: 0 done, 1 failed, 2 wrong usage."
+    "The exit code: 0 done, 1 failed, 2 wrong usage, or the one that the result has as `status`."
     words = sys.argv[1:] if argv is None else list(map(str, argv))
-    name = f"pertnb {words[0]}" if words and words[0] in COMMANDS else "pertnb"
+    name = name or (f"pertnb {words[0]}" if words and words[0] in COMMANDS else "pertnb")
     try: args, code = run_or_report(lambda: make_parser().parse_args(words), name, "--json" in words)
     except SystemExit as done: return int(done.code or 0) # --help
     if code: return code
@@ -607,7 +626,7 @@ def main(
     if code: return code
     result, text = done
     print(json.dumps(to_json(result), ensure_ascii=False) if args.json else text)
-    return 0
+    return result.get("status", 0)
 
 
 def script(): sys.exit(main())
