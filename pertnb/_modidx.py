@@ -933,6 +933,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
             'pertnb.learn.robust': { 'pertnb.learn.robust.accuracy_rows': ('api/learn/robust.html#accuracy_rows', 'pertnb/learn/robust.py'),
                                      'pertnb.learn.robust.attack_part': ('api/learn/robust.html#attack_part', 'pertnb/learn/robust.py'),
                                      'pertnb.learn.robust.check_methods': ('api/learn/robust.html#check_methods', 'pertnb/learn/robust.py'),
+                                     'pertnb.learn.robust.choose_attacks': ( 'api/learn/robust.html#choose_attacks',
+                                                                             'pertnb/learn/robust.py'),
                                      'pertnb.learn.robust.classifier_loss': ( 'api/learn/robust.html#classifier_loss',
                                                                               'pertnb/learn/robust.py'),
                                      'pertnb.learn.robust.compare': ('api/learn/robust.html#compare', 'pertnb/learn/robust.py'),

@@ -134,6 +134,12 @@ def test_attack(said, learned):
     assert code == 0 and "in the ball of radius 0.50" in out
 
 
+def test_attack_on_two_classes(said, learned, pairs):
+    "PGD leaves some images to AutoPGD, whose DLR loss needs three logits."
+    got = as_object(said("attack", learned, "--pairs", pairs, "--n", "44", "--steps", "1", "--eps", "1e-4", "--json"))
+    assert 0 < got["worst"] <= got["pgd"] <= got["clean"] < 1
+
+
 def test_certify(said, learned):
     got = as_object(said("certify", learned, "--n", "3", "--draws", "50", "--json"))
     assert got["largest_radius"] == 1 and list(got["certified"]) == ["0.25", "0.50", "0.90"] and got["accuracy"] >= max(got["certified"].values())
