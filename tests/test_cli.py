@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 
 from pertnb.core import paths
-from pertnb.experiments import own, presets
+from pertnb.experiments import own, own_report, presets
 from pertnb.models import cvae, nets
 from pertnb.sets import sets
 from pertnb.tools import cli
@@ -252,7 +252,7 @@ def test_a_header_runs_nothing(said, evil, pairs, tmp_path, command):
             assert (code, out) == (1, "") and err.count("\n") == 1
             assert f"was learned from the function {name}: name it with --function {name} to run it, or give pairs" in err
         assert said(command, folder, "--pairs", pairs, *QUICK[command])[0] == 0
-        own.write_report(folder / "report.ipynb", folder / "report.html")
+        own_report.write_report(folder / "report.ipynb", folder / "report.html")
         assert not evil.pwned.exists()
     images = () if command == "sample" else ("--images", pairs / "clean")
     folder = evil("evil.py:f", **({} if images else dict(data=str(pairs / "clean"))))

@@ -248,7 +248,7 @@ def choose_attacks(
     model, # classifier
     x,     # images, float (B, C, H, W)
 ):
-    "The two attacks that follow PGD: AutoPGD on the cross-entropy, and on the DLR loss or, with two classes, the margin."
+    "What follows PGD: AutoPGD on the cross-entropy, and on the DLR loss or, with two classes, the margin."
     with frozen(model), torch.no_grad(): n_classes = model(x[:1]).shape[1]
     return "apgd-ce", "apgd-dlr" if n_classes > 2 else "apgd-margin"
 
