@@ -137,7 +137,7 @@ def test_attack(said, learned):
 def test_attack_on_two_classes(said, learned, pairs):
     "PGD leaves some images to AutoPGD, whose DLR loss needs three logits."
     got = as_object(said("attack", learned, "--pairs", pairs, "--n", "44", "--steps", "1", "--eps", "1e-4", "--json"))
-    assert 0 < got["worst"] <= got["pgd"] <= got["clean"] < 1
+    assert 0 < got["worst"] <= got["pgd"] < 1
 
 
 def test_certify(said, learned):

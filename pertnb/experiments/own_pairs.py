@@ -73,13 +73,13 @@ class OwnSettings(Source):
     n_attacked: int = 60       # test images under attack, at most
     strong_steps: int = 10     # of AutoPGD in evaluation, for each of two losses
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #77bf42e2
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #19ece471
 @patch
 def is_example(self: OwnSettings):
     "Whether these are the project's own pairs, and not a user's."
     return not (self.pairs or self.out or self.name) and (self.function, self.data) == ("camera", "photos")
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #ab1fa97a
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #1d212f20
 @patch
 def classifying(self: OwnSettings,
     side,       # larger side of the images
@@ -91,7 +91,7 @@ def classifying(self: OwnSettings,
     return RobustSettings(**{k: getattr(self, k) for k in same}, epochs=self.epochs_robust, patch=patch,
                           batch_size=batch_size)
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #8560c4da
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #134eaf05
 class OwnPairs(Section):
     "A user's pairs: checked, learned from and measured; classifiers that are trained on them and attacked."
     def __init__(self,
@@ -128,7 +128,7 @@ class OwnPairs(Section):
         write_rows(path, rows)
         return read_rows(path)
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #44c206ff
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #c0948f50
 @patch
 def describe_pairs(self: OwnPairs):
     "What was noticed, and the numbers of images, versions and classes."
@@ -140,7 +140,7 @@ def describe_pairs(self: OwnPairs):
                       f"{train:,} images to learn from, {validation} to choose the radius by, {test} to test on; "
                       f"{len(parts[0].names)} perturbed versions of each; {classes}"])
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #4ad5982e
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #99c1c11a
 @patch
 @step
 def training(self: OwnPairs):
@@ -151,7 +151,7 @@ def training(self: OwnPairs):
                  schedule, beta=(0, chosen["beta"]), beta_at=(0, schedule.peak), seed=s.seed, device=self.device,
                  progress=False)
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #f0a7ec8a
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #16158de0
 @patch
 @step
 def norms(self: OwnPairs):
@@ -172,7 +172,7 @@ def set(self: OwnPairs):
     pset.save(self.folder / "set.safetensors")
     return pset
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #d303623a
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #36c44b63
 @patch
 def describe_set(self: OwnPairs):
     "Seconds, speed, errors and divergence; what decided the radius; where the set is."
@@ -188,7 +188,7 @@ def tell_saved(self: OwnPairs):
     "'saved', and in which folder if it is the user's."
     return "saved" if self.settings.is_example() else f"saved in {shorten_path(self.folder)}"
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #4b583d96
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #8f1bc827
 @patch
 @step
 def test_pairs(self: OwnPairs):
@@ -212,7 +212,7 @@ def rows(self: OwnPairs):
     found = quality.evaluate_set(self.set(), x, x_tilde, generator("quality", s.seed), s.pgd_steps, s.n_samples)
     return found.assign(none=self.unchanged(), image=image.numpy(), pair=pair.numpy())
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #2add2627
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #904d4fe4
 @patch
 @step
 def classifiers(self: OwnPairs):
@@ -229,7 +229,7 @@ def classifiers(self: OwnPairs):
         own.save_classifier(model, net, self.folder / f"{method}.safetensors", method=method, classes=list(classes))
     return models
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #d53cd7c0
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #47a76065
 @patch
 @step
 def attacked(self: OwnPairs):
@@ -250,7 +250,7 @@ def attack(self: OwnPairs,
     pgd, _ = robust.robust_rows(model, pset, x, y, radii, steps=s.pgd_steps)
     return pgd, robust.worst_rows(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #bd05664c
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #806fa2b9
 @patch
 @step
 def judge(self: OwnPairs,
@@ -262,6 +262,13 @@ def judge(self: OwnPairs,
     return pd.concat([accuracy, *self.attack(method)], ignore_index=True).assign(method=method)
 
 
+@patch
+def judge_all(self: OwnPairs):
+    "The rows of all classifiers, kept in the folder; None without labels."
+    parts = [self.keep(f"robust-{method}", self.judge(method)) for method in self.classifiers()]
+    return pd.concat(parts, ignore_index=True) if parts else None
+
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #4d6aba18
 @patch
 @step
 def certify(self: OwnPairs,
@@ -275,11 +282,18 @@ def certify(self: OwnPairs,
     return smoothing.certify(self.set(), self.classifiers()[method], to_float(self.attacked()[0]), sigma, n=draws,
                              alpha=alpha, adaptive=True, seed=self.seed)
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #4a5e950e
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #00d6c50c
 @patch
 def shown(self: OwnPairs):
     "The first test images, float (n, C, H, W)."
     return to_float(self.pairs().test.images[:self.settings.n_show].to(self.device))
+
+
+@patch
+def shown_versions(self: OwnPairs):
+    "The same images and up to three perturbed versions of them, uint8 (1 + m, n, C, H, W)."
+    test, n = self.views()[2], self.settings.n_show
+    return torch.cat([test.images[None, :n], test.corrupted[:3, :n]])
 
 
 @patch
@@ -296,7 +310,7 @@ def interpolations(self: OwnPairs):
     start, end = (to_float(t[:self.settings.n_show].to(self.device)) for t in (start, test.corrupted[0]))
     return start, own_report.interpolate(self.set(), self.shown(), start, end), end
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #01b9c742
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #3bb64baf
 @patch
 def find_worst(self: OwnPairs,
     rows, # of `rows`
@@ -321,7 +335,7 @@ def spread_norms(self: OwnPairs,
     pair = torch.tensor(rows.pair[pick].to_numpy())
     return rows.loc[pick], torch.stack([test.images[test.of[pair]], test.perturbed[pair]])
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #8514e8b5
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #53344b42
 @patch
 def advise(self: OwnPairs,
     rows,        # of `rows`
@@ -342,7 +356,7 @@ def report(self: OwnPairs):
     own_report.write_report(self.folder / "report.ipynb", self.folder / "report.html")
     return self.folder / "report.html"
 
-# %% ../../nbs/api/experiments/07_own_pairs.ipynb #4a51f5d0
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #fdfc463d
 class SavedPairs(OwnPairs):
     "The section with test pairs, a set and classifiers that are given; on the CPU."
     def __init__(self,

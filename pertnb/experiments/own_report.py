@@ -113,8 +113,9 @@ def tabulate_robustness(
     "Accuracy (%) by method: clean, perturbed, and in the worst case at each radius."
     heads = {("clean", 0.): "Clean", ("perturbed", 0.): "Perturbed"} | {("worst", r): k for k, r in radii.items()}
     table = robust.summarise(judged)
-    table["column"] = [heads.get(key) for key in zip(table.kind, table.eps)]
-    table = table.assign(row=table.method.map(METHOD_NAMES), value=table.accuracy).dropna(subset="column")
+    columns = [heads.get(key) for key in zip(table.kind, table.eps)]
+    table = table.assign(row=table.method.map(METHOD_NAMES), value=table.accuracy, column=columns)
+    table = table.dropna(subset="column")
     return table.drop(columns=["accuracy", "method", "sd", "seeds"])
 
 # %% ../../nbs/api/experiments/06c_own_report.ipynb #7464b633
