@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 
 from pertnb.core import paths
-from pertnb.experiments import own, presets
+from pertnb.experiments import own, own_report, presets
 from pertnb.models import cvae, nets
 from pertnb.sets import sets
 from pertnb.tools import cli
@@ -134,6 +134,12 @@ def test_attack(said, learned):
     assert code == 0 and "in the ball of radius 0.50" in out
 
 
+def test_attack_on_two_classes(said, learned, pairs):
+    "PGD leaves some images to AutoPGD, whose DLR loss needs three logits."
+    got = as_object(said("attack", learned, "--pairs", pairs, "--n", "44", "--steps", "1", "--eps", "1e-4", "--json"))
+    assert 0 < got["worst"] <= got["pgd"] < 1
+
+
 def test_certify(said, learned):
     got = as_object(said("certify", learned, "--n", "3", "--draws", "50", "--json"))
     assert got["largest_radius"] == 1 and list(got["certified"]) == ["0.25", "0.50", "0.90"] and got["accuracy"] >= max(got["certified"].values())
@@ -246,7 +252,7 @@ def test_a_header_runs_nothing(said, evil, pairs, tmp_path, command):
             assert (code, out) == (1, "") and err.count("\n") == 1
             assert f"was learned from the function {name}: name it with --function {name} to run it, or give pairs" in err
         assert said(command, folder, "--pairs", pairs, *QUICK[command])[0] == 0
-        own.write_report(folder / "report.ipynb", folder / "report.html")
+        own_report.write_report(folder / "report.ipynb", folder / "report.html")
         assert not evil.pwned.exists()
     images = () if command == "sample" else ("--images", pairs / "clean")
     folder = evil("evil.py:f", **({} if images else dict(data=str(pairs / "clean"))))

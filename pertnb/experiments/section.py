@@ -46,6 +46,11 @@ class Section:
     def seed(self): return self.settings.seed
 
     @property
+    def place(self):
+        "Where tables and figures go: a preset's folders, or a folder (a Path) with folders of its own."
+        return self.preset
+
+    @property
     @step
     def data(self): return resolve_data(self.settings.data, auto=self.auto)
 
@@ -65,10 +70,10 @@ class Section:
         caption, # what the table shows
         **how,   # further arguments of tables.write_table
     ):
-        "Write a table into the preset's folder, with the paper's numbers where it has them; returns it for display."
+        "Write a table to its place, with the paper's numbers where it has them; returns it for display."
         source = source if isinstance(source, dict) else self.source(source)
         how = dict(paper=tables.PAPER.get(stem)) | how
-        return tables.write_table(numbers, stem, self.preset, source, caption=caption, **how)
+        return tables.write_table(numbers, stem, self.place, source, caption=caption, **how)
 
     def save_figure(self,
         fig,     # matplotlib figure
@@ -76,7 +81,7 @@ class Section:
         source,  # as from `source`, or n
         caption, # what it shows
     ):
-        "Write a figure into the preset's folder, and print its caption."
+        "Write a figure to its place, and print its caption."
         source = source if isinstance(source, dict) else self.source(source)
-        plots.save_figure(fig, stem, self.preset, caption, source)
+        plots.save_figure(fig, stem, self.place, caption, source)
         print(caption)

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['METHODS', 'ROBUSTBENCH', 'check_methods', 'draw_images', 'classifier_loss', 'validation_loss', 'fit_classifier',
            'train_classifier', 'load_pretrained', 'describe_log', 'train_methods', 'is_correct', 'accuracy_rows',
-           'robust_rows', 'worst_rows', 'attack_part', 'unattacked_rows', 'evaluate', 'summarise', 'compare']
+           'robust_rows', 'choose_attacks', 'worst_rows', 'attack_part', 'unattacked_rows', 'evaluate', 'summarise',
+           'compare']
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9259f60d
 from functools import partial
@@ -16,7 +17,7 @@ from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from ..core import memo
 from ..core.checks import check_columns, check_labels, check_number
-from ..attack.attack import many, nested_robustness
+from ..attack.attack import frozen, many, nested_robustness
 from ..core.device import compile_set, full_precision
 from ..models.nets import make_classifier
 from .losses import check_method, choose_point, set_loss
@@ -155,11 +156,12 @@ def load_pretrained(
 def describe_log(
     method, # one of METHODS
     log,    # DataFrame of its training
+    names=METHODS, # {method: what a person calls it}
 ):
     "How long it took, and its best row, or its last loss if nothing chose a row."
     end = f"last loss {log.loss.iloc[-1]:.2f}"
     if "validation" in log: end = f"best of {len(log)} rows: {int(log.validation.idxmin()) + 1}"
-    return f"{METHODS[method]:28} {log.attrs['seconds']:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {end}"
+    return f"{names[method]:28} {log.attrs['seconds']:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {end}"
 
 # %% ../../nbs/api/learn/11_robust.ipynb #b783c7cf
 def train_methods(
@@ -171,7 +173,8 @@ def train_methods(
     n_classes,  # of the data
     seed=0,
     logs=None,  # dict that gets the log of each training
-    **kw,       # device, progress, ... of `fit`
+    names=METHODS, # {method: its name in that line}
+    **kw,       # pad of the crop; device, progress, ... of `fit`
 ):
     "Classifiers by method, {method: model}; a line for each says how long it took."
     start, models, logs = None, {}, {} if logs is None else logs
@@ -185,7 +188,7 @@ def train_methods(
         model, log = train_classifier(method, train, schedule, net, pset, start, attack, validation, seed, **kw)
         models[method], logs[method] = model, log
         if method == "standard" and settings.warm_start: start = model.state_dict()
-        print(describe_log(method, log))
+        print(describe_log(method, log, names))
     return models
 
 # %% ../../nbs/api/learn/11_robust.ipynb #b3eed2e8
@@ -240,6 +243,15 @@ def robust_rows(
                                     correct=c.cpu().numpy())) for r, c in zip(these, correct)]
     return pd.concat(parts, ignore_index=True), torch.cat(us)
 
+# %% ../../nbs/api/learn/11_robust.ipynb #1409965e
+def choose_attacks(
+    model, # classifier
+    x,     # images, float (B, C, H, W)
+):
+    "What follows PGD: AutoPGD on the cross-entropy, and on the DLR loss or, with two classes, the margin."
+    with frozen(model), torch.no_grad(): n_classes = model(x[:1]).shape[1]
+    return "apgd-ce", "apgd-dlr" if n_classes > 2 else "apgd-margin"
+
 # %% ../../nbs/api/learn/11_robust.ipynb #505c11bf
 def worst_rows(
     model, # classifier in eval mode
@@ -254,12 +266,13 @@ def worst_rows(
     check_columns(pgd, ["eps", "image", "correct"])
     held = pgd.pivot(index="image", columns="eps", values="correct").dropna().astype(bool)
     alive, parts = pd.Series(True, held.index), []
+    attacks = choose_attacks(model, to_float(x[:1]))
     for eps in sorted(held):
         alive, zeros = alive & held[eps], pd.Series(0, held.index)
         i = torch.tensor(held.index[alive].to_numpy())
         if len(i):
             out = strong_attack(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts,
-                                generator("strong", seed, eps), ("apgd-ce", "apgd-dlr"), many(x.device))
+                                generator("strong", seed, eps), attacks, many(x.device))
             zeros[alive], alive[alive] = out.zero_gradients.cpu().numpy(), out.correct.cpu().numpy()
         parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=held.index,
                                        correct=alive.to_numpy(), zero_gradients=zeros.to_numpy())))

@@ -6,10 +6,10 @@
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'OPTIONS', 'EXPERIMENT_COMMANDS', 'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS',
            'SITE_COMMAND', 'COMMANDS', 'Usage', 'parse_value', 'parse_parameters', 'data_row', 'data_command',
            'find_notebook', 'check_parameters', 'name_output', 'execute', 'run_command', 'stages_command',
-           'learn_values', 'find_learning_notebook', 'learn_command', 'names_pairs', 'resolve_source', 'open_set',
-           'evaluate_command', 'sample_command', 'find_classifier', 'open_classifier', 'attack_command',
-           'certify_command', 'site_command', 'Parser', 'make_number_type', 'add_command', 'make_parser', 'to_json',
-           'report_failure', 'run_or_report', 'run_parsed', 'main', 'script']
+           'learn_values', 'find_learning_notebook', 'list_set', 'learn_command', 'names_pairs', 'resolve_source',
+           'open_set', 'make_section', 'evaluate_command', 'sample_command', 'find_classifier', 'open_classifier',
+           'attack_command', 'certify_command', 'site_command', 'Parser', 'make_number_type', 'add_command',
+           'make_parser', 'to_json', 'report_failure', 'run_or_report', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
@@ -202,30 +202,38 @@ def find_learning_notebook():
                                 "or point $PERTNB_ROOT to one")
     return notebook
 
+# %% ../../nbs/api/tools/27_cli.ipynb #7e788aa3
+def list_set(
+    section, # OwnPairs that notebook 13 has run
+):
+    "What lies in its folder, as a dict: set, report, eps, latent, classifiers."
+    from pertnb.experiments import own
+    pset, folder = own.load_own(section.folder)
+    classifiers = sorted(p.stem for p in folder.glob("*.safetensors") if p.stem != "set")
+    report = str(folder / "report.html")
+    return dict(set=str(folder), report=report, eps=pset.eps, latent=pset.latent, classifiers=classifiers)
+
 # %% ../../nbs/api/tools/27_cli.ipynb #ac27edd0
 def learn_command(args):
     "From pairs to a set, its report and a robust model."
-    from pertnb.experiments import own, presets
+    from pertnb.experiments import presets
+    from pertnb.experiments.own_pairs import OwnPairs
     from pertnb.core.paths import shorten_path
-    values = learn_values(args)
-    try: settings = presets.resolve("your_own_pairs", values)
+    values = dict(learn_values(args), out=str(Path(args.out).resolve()) if args.out else "")
+    try: section = OwnPairs(presets.resolve("your_own_pairs", values))
     except ValueError as error: raise Usage(str(error)) from None
-    folder = (Path(args.out) if args.out else own.own_folder(settings)).resolve()
-    case = own.gather(settings)
+    case, folder = section.pairs(), section.folder.resolve()
     if args.check:
         counts = [len(part) for part in (case.train, case.validation, case.test)]
         return dict(check=list(case.lines), images=counts), "\n".join(case.lines) or "checked: nothing to mend"
-    notebook = find_learning_notebook()
-    seconds = execute(notebook, dict(values, out=str(folder)), folder / "report.ipynb", not args.json)
-    own.write_report(folder / "report.ipynb", folder / "report.html")
-    pset, _ = own.load_own(folder)
-    classifiers = sorted(p.stem for p in folder.glob("*.safetensors") if p.stem != "set")
-    lines = [f"learned in {seconds:.0f} s: radius {pset.eps:.2f} in {pset.latent} dimensions",
+    seconds = execute(find_learning_notebook(), dict(values, out=str(folder)), folder / "report.ipynb", not args.json)
+    section.report()
+    made = list_set(section)
+    lines = [f"learned in {seconds:.0f} s: radius {made['eps']:.2f} in {made['latent']} dimensions",
              f"set       {shorten_path(folder)}",
              f"report    {shorten_path(folder / 'report.html')}",
-             f"models    {', '.join(classifiers) or 'none: there are no labels'}"]
-    result = dict(set=str(folder), report=str(folder / "report.html"), eps=pset.eps, latent=pset.latent)
-    return dict(result, classifiers=classifiers, notes=list(case.lines), seconds=seconds), "\n".join(lines)
+             f"models    {', '.join(made['classifiers']) or 'none: there are no labels'}"]
+    return dict(made, notes=list(case.lines), seconds=seconds), "\n".join(lines)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #91151001
 def names_pairs(
@@ -262,33 +270,46 @@ def resolve_source(
 def open_set(args):
     "The set, its folder, and test pairs as Own: those of its own pairs that it was not trained on, or all of --pairs."
     from pertnb.experiments import own
+    from pertnb.experiments.own_files import read_pairs, screen_pairs
     if args.pairs and args.function: raise Usage("--pairs and --function both name pairs: give one of them")
     pset, folder = own.load_own(args.set)
     classes = own.read_classes(pset.info, args.set)
     if not args.pairs or names_pairs(pset, args.pairs): return pset, folder, own.gather(resolve_source(pset, args)).test
     if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
-    return pset, folder, own.screen_pairs(own.read_pairs(args.pairs, classes or None, 1))[0]
+    return pset, folder, screen_pairs(read_pairs(args.pairs, classes or None, 1))[0]
 
+# %% ../../nbs/api/tools/27_cli.ipynb #e3ab3c0f
+def make_section(
+    pset, # PerturbationSet
+    test, # Own
+    args, # of the command
+    models={}, # {name: classifier}
+):
+    "SavedPairs on the first test images."
+    import torch
+    from pertnb.experiments import presets
+    from pertnb.experiments.own_pairs import SavedPairs
+    steps = {k: args.steps for k in ("pgd_steps", "strong_steps") if hasattr(args, "steps")}
+    changes = dict(preset="quick", seed=args.seed, n_pairs=4 * args.n, n_attacked=args.n, **steps)
+    few = test.take(torch.arange(min(args.n, len(test))))
+    return SavedPairs(presets.resolve("your_own_pairs", changes), few, pset, models)
 
+# %% ../../nbs/api/tools/27_cli.ipynb #36255fee
 def evaluate_command(args):
     "Six metrics on test pairs."
-    import torch
     from pertnb.measure import quality
-    from pertnb.data.pairs import generator, to_float
     pset, _, test = open_set(args)
-    test = test.take(torch.arange(min(args.n, len(test))))
-    x, x_tilde, image, _ = test.pairs(4 * args.n)
-    rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", args.seed), args.steps)
-    none = float((to_float(x_tilde) - to_float(x)).square().flatten(1).mean(1).mean())
-    table = quality.mean_metrics(rows.assign(image=image.numpy()))
-    means = dict(zip(quality.METRICS, map(float, table["mean"])))
-    left, inside = means["pgd_ae"] / max(none, 1e-12), float((rows.norm <= pset.eps).mean())
-    lines = [f"{len(rows)} pairs of {len(test)} test images",
+    section = make_section(pset, test, args)
+    rows, n = section.rows(), len(section.pairs().test)
+    means = dict(zip(quality.METRICS, map(float, quality.mean_metrics(rows)["mean"])))
+    none, inside = float(rows.none.mean()), float((rows.norm <= pset.eps).mean())
+    left = means["pgd_ae"] / max(none, 1e-12)
+    lines = [f"{len(rows)} pairs of {n} test images",
              *(f"{quality.METRICS[k]:12}{v:.4g}" for k, v in means.items()),
              f"{'No change':12}{none:.4g}",
              f"{100 * left:.0f}% of the squared change is left; "
              f"{100 * inside:.0f}% of the encodings are inside the radius {pset.eps:.2f}"]
-    counts = dict(images=len(test), pairs=len(rows), steps=args.steps, seed=args.seed)
+    counts = dict(images=n, pairs=len(rows), steps=args.steps, seed=args.seed)
     return dict(means, no_change=none, change_left=left, inside=inside, eps=pset.eps, **counts), "\n".join(lines)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #97027ba9
@@ -335,11 +356,10 @@ def find_classifier(
         raise FileNotFoundError(f"there is no classifier {name!r}: known are {', '.join(known) or 'none'}, or a file")
     return name, Path(name)
 
-
+# %% ../../nbs/api/tools/27_cli.ipynb #864dbb69
 def open_classifier(args):
-    "The set, a classifier and its name, and test images, floats, with labels."
+    "SavedPairs with one classifier, and its name."
     from pertnb.experiments import own
-    from pertnb.data.pairs import to_float
     pset, folder, test = open_set(args)
     if test.labels is None:
         raise ValueError("these pairs have no labels (class folders), and a classifier is judged by them")
@@ -349,51 +369,39 @@ def open_classifier(args):
     if classes and test.classes and classes != tuple(test.classes):
         raise ValueError(f"{name} tells {', '.join(classes)} apart, but these pairs are of {', '.join(test.classes)}: "
                          "name another with --classifier")
-    n = min(args.n, len(test))
-    return pset, model, name, to_float(test.images[:n]), test.labels[:n]
+    return make_section(pset, test, args, {name: model}), name
 
 # %% ../../nbs/api/tools/27_cli.ipynb #b63b972e
 def attack_command(args):
     "Accuracy under attack in the learned set."
-    import torch
-    from pertnb.attack.attack import attack_classifier
-    from pertnb.core.device import full_precision
-    from pertnb.data.pairs import generator
-    from pertnb.attack.strong import strong_attack
-    pset, model, name, x, y = open_classifier(args)
-    eps = pset.eps if args.eps is None else args.eps
-    with full_precision(), torch.no_grad(): clean = model(x).argmax(1) == y
-    after_pgd = attack_classifier(pset, model, x, y, eps, args.steps).correct
-    worst, left = after_pgd.clone(), after_pgd.nonzero().flatten()
-    if len(left):
-        gen = generator("strong", args.seed, eps)
-        hard = strong_attack(pset, model, x[left], y[left], eps, args.steps, 1, gen, ("apgd-ce", "apgd-dlr"))
-        worst[left] = hard.correct
-    accuracy = {k: float(t.float().mean()) for k, t in dict(clean=clean, pgd=after_pgd, worst=worst).items()}
-    percent = {k: f"{100 * v:.1f}%" for k, v in accuracy.items()}
-    result = dict(classifier=name, eps=eps, **accuracy, images=len(x), steps=args.steps, seed=args.seed)
-    return result, (f"{name} on {len(x)} test images: {percent['clean']} clean; in the ball of radius {eps:.2f} "
-                    f"{percent['pgd']} under PGD, {percent['worst']} under PGD and AutoPGD")
+    from pertnb.learn.robust import is_correct
+    section, name = open_classifier(args)
+    eps = section.set().eps if args.eps is None else args.eps
+    x, y = section.attacked()
+    clean = float(is_correct(section.classifiers()[name], x, y).float().mean())
+    pgd, worst = (float(rows.correct.mean()) for rows in section.attack(name, eps))
+    result = dict(classifier=name, eps=eps, clean=clean, pgd=pgd, worst=worst, images=len(x), steps=args.steps,
+                  seed=args.seed)
+    return result, (f"{name} on {len(x)} test images: {100 * clean:.1f}% clean; in the ball of radius {eps:.2f} "
+                    f"{100 * pgd:.1f}% under PGD, {100 * worst:.1f}% under PGD and AutoPGD")
 
 # %% ../../nbs/api/tools/27_cli.ipynb #97142e73
 def certify_command(args):
     "Accuracy that randomized smoothing certifies."
     import time
-    from pertnb.certify.smoothing import certify, sigma_for
-    pset, model, name, x, y = open_classifier(args)
+    section, name = open_classifier(args)
+    (_, y), pset = section.attacked(), section.set()
     radius = args.radius or (pset.percentiles[1] if pset.percentiles else pset.eps / 2)
     begin = time.perf_counter()
-    sigma = sigma_for(radius, args.draws, args.alpha)
-    out = certify(pset, model, x, sigma, n=args.draws, alpha=args.alpha, adaptive=True, seed=args.seed)
-    right = out.prediction == y
+    out = section.certify(name, radius, args.draws, args.alpha)
+    seconds, right = round(time.perf_counter() - begin, 1), out.prediction == y
     accuracy, abstained = float(right.float().mean()), float((out.prediction < 0).float().mean())
     radii = radius / 4, radius / 2, radius * .9
     certified = {f"{r:.2f}": float((right & (out.radius >= r)).float().mean()) for r in radii}
     result = dict(classifier=name, largest_radius=radius, accuracy=accuracy, certified=certified, abstained=abstained,
-                  images=len(x), draws=float(out.n.float().mean()), alpha=args.alpha, seed=args.seed,
-                  seconds=round(time.perf_counter() - begin, 1))
+                  images=len(y), draws=float(out.n.float().mean()), alpha=args.alpha, seed=args.seed, seconds=seconds)
     shares = ", ".join(f"{100 * v:.0f}% at radius {r}" for r, v in certified.items())
-    return result, (f"{name}, smoothed, on {len(x)} test images: {100 * accuracy:.0f}% right; certified {shares} "
+    return result, (f"{name}, smoothed, on {len(y)} test images: {100 * accuracy:.0f}% right; certified {shares} "
                     f"(each wrong with probability at most {args.alpha:g}; "
                     f"largest radius that {args.draws:,} draws can give: {radius:.2f})")
 
