@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'views_to_float', 'nearest_view', 'spread_of_views', 'draw_starts',
-           'search_extreme', 'Extremes', 'describe_views', 'find_extremes', 'collect_extremes', 'measure_coverage',
-           'measure_batch', 'with_radius', 'summarise_coverage', 'measure_legibility']
+           'search_extreme', 'Extremes', 'describe_views', 'find_extremes', 'collect_extremes', 'summarise_extremes',
+           'measure_coverage', 'measure_batch', 'with_radius', 'summarise_coverage', 'measure_legibility']
 
-# %% ../../nbs/api/measure/10_excess.ipynb #40e9d3f4
+# %% ../../nbs/api/measure/10_excess.ipynb #8feb2293
 from typing import NamedTuple
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from ..data.pairs import generator, to_float
 from .quality import mean_error, nearest_points
 from ..sets.sets import project, sample_ball
 
-# %% ../../nbs/api/measure/10_excess.ipynb #48fe0b34
+# %% ../../nbs/api/measure/10_excess.ipynb #2c6ee189
 def views_to_float(
     views, # (V, B, C, H, W), uint8 or float
 ):
@@ -44,7 +44,7 @@ def spread_of_views(
     others = lambda v: torch.cat([views[:v], views[v + 1:]])
     return torch.stack([nearest_view(views[v], others(v)) for v in range(len(views))])
 
-# %% ../../nbs/api/measure/10_excess.ipynb #34eb51e5
+# %% ../../nbs/api/measure/10_excess.ipynb #77b4f0ea
 AIMS = {
     "excess": nearest_view,
     "dark": lambda y, views: -y.flatten(1).mean(1),
@@ -67,7 +67,7 @@ def draw_starts(
         out.append(u if s % 2 else eps * u / u.norm(dim=1, keepdim=True).clamp_min(1e-12))
     return torch.stack(out)
 
-# %% ../../nbs/api/measure/10_excess.ipynb #e399d795
+# %% ../../nbs/api/measure/10_excess.ipynb #30476de4
 def search_extreme(
     pset,  # PerturbationSet
     x,     # images (B, C, H, W) in [0, 1]
@@ -91,7 +91,7 @@ def search_extreme(
         best_u = torch.where(better[:, None], found.best_d, best_u)
     return best_u, best
 
-# %% ../../nbs/api/measure/10_excess.ipynb #3cbad64d
+# %% ../../nbs/api/measure/10_excess.ipynb #d157fa49
 DARK, LIGHT, FLAT = 0.02, 0.98, 0.5 # brightness, brightness, share of the flattest view's standard deviation
 
 
@@ -135,7 +135,7 @@ def find_extremes(
         parts.append((found, describe_views(real)))
     return collect_extremes(parts)
 
-# %% ../../nbs/api/measure/10_excess.ipynb #b2bfce68
+# %% ../../nbs/api/measure/10_excess.ipynb #bd32ef09
 def collect_extremes(
     parts, # of `find_extremes`: ({aim: (u, value)}, {column: value}) of each batch
 ):
@@ -148,7 +148,16 @@ def collect_extremes(
     blank = (rows.dark < DARK) | (rows.light > LIGHT) | (rows.flat < FLAT * rows.real_flat)
     return Extremes(rows.assign(blank=blank), u)
 
-# %% ../../nbs/api/measure/10_excess.ipynb #c2181717
+# %% ../../nbs/api/measure/10_excess.ipynb #49420f5b
+def summarise_extremes(
+    rows, # of Extremes
+):
+    "{name: value} over images: excess and that of the real views, shares of sets with a blank, black, white, flat image."
+    return {"Excess": rows.excess.mean(), "Excess of views": rows.real_excess.mean(), "Blank": rows.blank.mean(),
+            "black": (rows.dark < DARK).mean(), "white": (rows.light > LIGHT).mean(),
+            "flat": (rows.flat < FLAT * rows.real_flat).mean()}
+
+# %% ../../nbs/api/measure/10_excess.ipynb #2ed96204
 TOLERANCE = 0.005 # mean squared error per value: the paper's PGD AE
 
 
@@ -191,7 +200,7 @@ def measure_batch(pset, a, b, radii, steps, first):
         out.append(pd.DataFrame(dict(pair=range(first, first + len(a)), radius=float(r), **frame)))
     return out
 
-# %% ../../nbs/api/measure/10_excess.ipynb #d6e098ea
+# %% ../../nbs/api/measure/10_excess.ipynb #7d4a3f2d
 def with_radius(
     pset, # PerturbationSet
     eps,  # > 0
@@ -209,7 +218,7 @@ def summarise_coverage(
     names = dict(inside="by encoding", reached="by image", error="mean error")
     return rows.groupby("radius")[list(names)].mean().rename(columns=names)
 
-# %% ../../nbs/api/measure/10_excess.ipynb #740a2413
+# %% ../../nbs/api/measure/10_excess.ipynb #6160d867
 @full_precision()
 def measure_legibility(
     pset,     # PerturbationSet
