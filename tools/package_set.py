@@ -1,67 +1,96 @@
-"""Train the set that the package ships (preset `overnight`, 40 minutes of one CPU core), measure it, and write it to pertnb/weights.
+"""Train the set that the package ships, mend it, measure it, and write it with its card to pertnb/weights.
 
-    python tools/package_set.py [--run FOLDER]
+    python tools/package_set.py [--run FOLDER] [--n-test 1000]
 
---run takes the weights of a run that already exists (finished, or its last checkpoint) instead of training.
+--run takes the weights of a training that already exists (finished, or its last checkpoint). The settings are those of preset `overnight`.
 """
-import argparse, json
+import argparse
+import hashlib
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 
+from pertnb.core.paths import atomic_write, package_root, provenance, read_tensors
 from pertnb.data import pairs
 from pertnb.experiments import presets
-from pertnb.learn import learn
-from pertnb.measure import quality
+from pertnb.learn import learn, mend
+from pertnb.measure import excess, quality
 from pertnb.models import cvae
 from pertnb.sets import sets
-from pertnb.core.paths import atomic_write, package_root, provenance, read_tensors
 
-NAME = "cifar10c_small"
+NAME = "cifar10c"
 
 
-def from_run(folder, settings, validation):
-    "A PerturbationSet from the weights in a run's folder, and the run's log."
-    final = folder/"model.safetensors"
-    weights, header = read_tensors(final if final.exists() else folder/"state.safetensors", advice="train it again")
+def read_run(folder, settings):
+    "The CVAE of a run's folder, and the run's log."
+    final = folder / "model.safetensors"
+    weights, header = read_tensors(final if final.exists() else folder / "state.safetensors", advice="train it again")
     model = cvae.make_cvae(**settings.net())
-    model.load_state_dict({k.removeprefix("model."): v for k, v in weights.items() if not k.startswith(("optim.", "row."))})
-    x, x_tilde, *_ = pairs.evaluation_pairs(validation)
-    return sets.PerturbationSet(model, **sets.select_radius(model.eval(), x, x_tilde)), json.loads(header["log"])
+    kept = {k: v for k, v in weights.items() if not k.startswith(("optim.", "row."))}
+    model.load_state_dict({k.removeprefix("model."): v for k, v in kept.items()})
+    return model.eval(), json.loads(header["log"])
+
+
+def train(settings, fit, validation):
+    "A CVAE by the preset's schedule, before it is mended, and the log."
+    pset, log = learn.learn_set(replace(settings, excess_weight=0.), fit, validation, progress=False)
+    return pset.cvae, log.to_dict("records")
+
+
+def measure_set(pset, test, severities, seed):
+    "The card's numbers: {name: value}, on every corruption of every test image."
+    x, x_tilde, image, _ = pairs.evaluation_pairs(test)
+    rows = quality.evaluate_set(pset, x, x_tilde, pairs.generator("quality", seed)).assign(image=image.numpy())
+    found = {r.metric: dict(mean=r.mean, se=r.se) for r in quality.mean_metrics(rows).itertuples(index=False)}
+    found["Pairs inside, by encoding"] = float((rows.norm <= pset.eps).mean())
+    found["Pairs inside, by image (0.005)"] = float((rows.pgd_ae <= excess.TOLERANCE).mean())
+    images, views = test.images[test.index], test.corrupted[:, test.index]
+    extremes = excess.find_extremes(pset, images, views, pairs.generator("extremes", seed))
+    found |= {k: float(v) for k, v in excess.summarise_extremes(extremes.rows).items()}
+    for severity in severities:
+        milder = pairs.load_views("cifar10", "test", severity=severity, n=len(test))
+        a, b, *_ = pairs.evaluation_pairs(milder)
+        near = excess.summarise_coverage(excess.measure_coverage(pset, a, b)).iloc[0]
+        found[f"Severity {severity}"] = {k: float(v) for k, v in near.items()}
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path)
-    parser.add_argument("--n-test", type=int, default=100, help="test images to measure the set on")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads that the run was trained with")
+    parser.add_argument("--n-test", type=int, default=1000, help="test images to measure the set on")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="that the run was trained with")
     parser.add_argument("--note", default="", help="what else should be known of the run")
     args = parser.parse_args()
     settings = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10"))
     views = pairs.load_views("cifar10", "train", n=settings.n_train)
     index, held_out = pairs.split_images(len(views), pairs.generator("split", settings.seed))
     fit, validation = views.on(index), views.on(held_out)
-    if args.run: pset, log = from_run(args.run, settings, validation)
-    else:
-        pset, log = learn.learn_set(settings, fit, validation)
-        log = log.to_dict("records")
-    path = package_root()/"weights"/f"{NAME}.safetensors"
-    seconds = sum(r["seconds"] for r in log)
-    source = provenance("overnight", "cifar10", settings.seed, len(fit), seconds, "cpu", note=args.note, pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
-                        validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
+    model, log = read_run(args.run, settings) if args.run else train(settings, fit, validation)
+    x, x_tilde, *_ = pairs.evaluation_pairs(validation)
+    learned = sets.PerturbationSet(model, **sets.select_radius(model, x, x_tilde, settings.coverage))
+    pset, mending = mend.mend(learned, pairs.PairsOf(fit), settings.plan(), settings.seed, progress=False)
+    seconds = dict(training=sum(r["seconds"] for r in log), mending=float(mending.seconds.sum()))
+    more = dict(note=args.note, pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
+                validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
+    source = provenance("overnight", "cifar10", settings.seed, len(fit), sum(seconds.values()), "cpu", **more)
     source["device"] = f"CPU, {args.threads} threads"
-    pset.info = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device", "steps", "views_digest")}
-    pset.info |= dict(pairs_seen=log[-1]["step"] * settings.batch_size, beta=settings.beta, last={k: log[-1][k] for k in ("mse", "kl")})
+    kept = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision", "steps", "views_digest"
+    last = {k: log[-1][k] for k in ("mse", "kl")}
+    pset.info = {k: source[k] for k in kept} | dict(mended=pset.info["mended"], coverage=settings.coverage,
+                                                    beta=settings.beta, last=last)
+    path = package_root() / "weights" / f"{NAME}.safetensors"
     pset.save(path, half=True)
-    pset = sets.packaged_set(NAME)  # what is measured is what ships: weights rounded to half precision
+    pset = sets.load_set(path)  # what is measured is what ships: weights rounded to half precision
     test = pairs.load_views("cifar10", "test", n=args.n_test)
-    x, x_tilde, image, _ = pairs.evaluation_pairs(test)
-    rows = quality.evaluate_set(pset, x, x_tilde, pairs.generator("quality", settings.seed)).assign(image=image.numpy())
-    about = dict(source, eps=pset.eps, percentiles=pset.percentiles, settings=presets.asdict(settings), n_test_images=len(test),
-                 test={r[0]: dict(mean=round(r[1], 6), se=round(r[2], 6)) for r in quality.mean_metrics(rows).itertuples(index=False)},
-                 log=[{k: round(v, 6) for k, v in r.items()} for r in log[::max(1, len(log) // 40)]])
-    with atomic_write(path.with_suffix(".json")) as tmp: tmp.write_text(json.dumps(about, indent=1) + "\n")
-    print(json.dumps(about["test"], indent=1), f"\neps {pset.eps:.2f}, {path.stat().st_size / 1e6:.1f} MB: {path}")
+    card = dict(source, eps=pset.eps, percentiles=pset.percentiles, settings=asdict(settings), seconds_of=seconds,
+                sha256=hashlib.sha256(path.read_bytes()).hexdigest(), n_test_images=len(test),
+                test=measure_set(pset, test, (2, 3), settings.seed), mending=mending.round(6).to_dict("records"),
+                log=[{k: round(v, 6) for k, v in r.items()} for r in log[::max(1, len(log) // 40)]])
+    with atomic_write(path.with_suffix(".json")) as tmp: tmp.write_text(json.dumps(card, indent=1) + "\n")
+    print(json.dumps(card["test"], indent=1), f"\neps {pset.eps:.2f}, {path.stat().st_size / 1e6:.1f} MB: {path}")
 
 
 if __name__ == "__main__": main()

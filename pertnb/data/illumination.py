@@ -7,7 +7,7 @@ __all__ = ['MATERIALS', 'COLOURS', 'NO_MATERIAL', 'CLASS_NAMES', 'OTHER', 'CLASS
            'SCENE_PARTS', 'LAYER', 'DATA', 'material_colours', 'mip_size', 'part_of', 'write_scene', 'scene_folders',
            'find_layer', 'open_layer', 'read_layer', 'read_scene', 'stamp_scenes', 'fill_scenes', 'store_scenes',
            'map_scenes', 'Scenes', 'find_scenes', 'load_scenes', 'resolve_scenes', 'draw_lights', 'padding',
-           'crop_labels', 'draw_light_pairs', 'all_light_pairs']
+           'crop_labels', 'draw_light_pairs', 'draw_all_lights', 'all_light_pairs']
 
 # %% ../../nbs/api/data/19_illumination.ipynb #682e649d
 import json
@@ -252,6 +252,7 @@ class Scenes:
 
     def __len__(self): return len(self.index)
     def draw(self, i, gen): return draw_light_pairs(self, i, gen)[:2]
+    def all_views(self, i, gen): return draw_all_lights(self, i, gen)
     def held_out(self, gen): return all_light_pairs(self, gen)[:2]
     def on(self, index): return replace(self, index=index)
 
@@ -365,6 +366,20 @@ def draw_light_pairs(
     if not pad: return to_float(pair[0]), to_float(pair[1]), y.long()
     crop = draw_crop_flip(len(i), pad, gen)
     return *map(to_float, crop_flip(pair, *crop, pad)), crop_labels(y, *crop, pad)
+
+# %% ../../nbs/api/data/19_illumination.ipynb #ea39a992
+def draw_all_lights(
+    scenes,   # Scenes
+    i,        # scenes of the batch (B,)
+    gen,      # torch.Generator
+    pad=None, # of the joint crop (default: padding(mip)); 0: no crop, no flip
+):
+    "Every light of a batch, a random one first, float (25, B, 3, H, W), with joint crop and flip."
+    lights = list(scenes.images.index_select(0, i).unbind(1))
+    pad = padding(scenes.mip) if pad is None else pad
+    if pad: lights = crop_flip(lights, *draw_crop_flip(len(i), pad, gen), pad)
+    first = int(torch.randint(N_LIGHTS, (), generator=gen, device=gen.device))
+    return torch.stack([to_float(v) for v in lights[first:] + lights[:first]])
 
 # %% ../../nbs/api/data/19_illumination.ipynb #c0672107
 def all_light_pairs(

@@ -24,6 +24,12 @@ class PairSource(Protocol):
     ):
         "A batch to train on: x, x_tilde, float (B, C, H, W) in [0, 1]."
 
+    def all_views(self,
+        i,   # images of a batch (B,)
+        gen, # torch.Generator, on the device of the images
+    ):
+        "x of each image, then real perturbations of it: float (V, B, C, H, W) in [0, 1]."
+
     def held_out(self,
         gen, # torch.Generator, on the CPU
     ):
@@ -44,7 +50,7 @@ def check_source(
     source, # anything
 ):
     "TypeError unless it has the members of a PairSource."
-    wanted = "name", "digest", "index", "__len__", "draw", "held_out", "on", "to"
+    wanted = "name", "digest", "index", "__len__", "draw", "all_views", "held_out", "on", "to"
     missing = [member for member in wanted if not hasattr(source, member)]
     if missing:
         raise TypeError(f"expected a PairSource, got {type(source).__name__} without {', '.join(missing)}: "

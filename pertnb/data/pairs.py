@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['PAIRINGS', 'split_images', 'words', 'Views', 'check_views', 'load_views', 'check_pairing', 'draw_views',
-           'draw_crop_flip', 'orders', 'crop_flip', 'to_float', 'draw_pairs', 'evaluation_pairs', 'PairsOf']
+           'draw_crop_flip', 'orders', 'crop_flip', 'to_float', 'draw_pairs', 'evaluation_pairs', 'draw_all_views',
+           'PairsOf']
 
 # %% ../../nbs/api/data/06_pairs.ipynb #06b5ba47
 import json
@@ -225,6 +226,23 @@ def evaluation_pairs(
         a = a + (a >= b)
     return views.gather(i, None if pairing == "centered" else a), views.gather(i, b), i, b - 1
 
+# %% ../../nbs/api/data/06_pairs.ipynb #4cdfe662
+def draw_all_views(
+    views,   # Views
+    i,       # indices of images (B,)
+    pairing, # one of PAIRINGS
+    gen,     # torch.Generator
+    pad=4,   # of the joint crop; 0: no crop, no flip
+):
+    "Every view of a batch, the condition first: float (M + 1, B, C, H, W); without the original if pairs are perturbed."
+    everything = [views.images.index_select(0, i), *(c.index_select(0, i) for c in views.corrupted)]
+    if pad: everything = crop_flip(everything, *draw_crop_flip(len(i), pad, gen), pad)
+    if pairing == "perturbed": everything = everything[1:]
+    if pairing != "centered":
+        first = int(torch.randint(len(everything), (), generator=gen, device=gen.device))
+        everything = everything[first:] + everything[:first]
+    return torch.stack([to_float(v) for v in everything])
+
 # %% ../../nbs/api/data/06_pairs.ipynb #b57ea6cb
 @dataclass(frozen=True)
 class PairsOf:
@@ -248,6 +266,7 @@ class PairsOf:
 
     def __len__(self): return len(self.views)
     def draw(self, i, gen): return draw_pairs(self.views, i, self.pairing, gen, self.pad)
+    def all_views(self, i, gen): return draw_all_views(self.views, i, self.pairing, gen, self.pad)
     def held_out(self, gen): return evaluation_pairs(self.views, self.pairing, gen)[:2]
     def on(self, index): return replace(self, views=self.views.on(index))
     def to(self, device): return replace(self, views=self.views.to(device))

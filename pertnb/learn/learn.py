@@ -13,6 +13,7 @@ from ..data.pairs import PairsOf
 from .parallel import share
 from ..core.random import generator
 from ..sets.sets import PerturbationSet, select_radius
+from .mend import Mend, mend
 from .train import Schedule, build_from, fit, piecewise
 
 # %% ../../nbs/api/learn/10a_learn.ipynb #968b813b
@@ -47,15 +48,20 @@ def learn(
     error="mse", # "mse": Gaussian likelihood; "bce": Bernoulli
     seed=0,
     start=None, # a trained CVAE of the same architecture, to be fine-tuned
+    quantile=1., # of the latent norms over validation pairs that is the radius; 1: the largest (the paper)
+    plan=None,  # Mend: how the decoder is fine-tuned afterwards; None: it is not
     **kw,       # device, progress, ... of `fit`
 ):
-    "Train a CVAE and make it a PerturbationSet, eps the largest latent norm over validation pairs; also the log."
+    "Train a CVAE and make it a PerturbationSet; also the log, with that of mending in `log.attrs['mending']`."
     check_source(validation)
     loss = bound_loss(source, beta, [t * schedule.epochs for t in beta_at], error)
     build = build_from(lambda: make_cvae(**net), None if start is None else start.state_dict())
     model, log = fit(name, build, loss, source.index, schedule, seed, **kw)
     pairs = validation.held_out(generator("validation", seed))
-    return PerturbationSet(model, **select_radius(model, *pairs)), log
+    pset = PerturbationSet(model, **select_radius(model, *pairs, quantile))
+    if plan is None: return pset, log
+    mended, log.attrs["mending"] = mend(pset, source, plan, seed, **kw)
+    return mended, log
 
 # %% ../../nbs/api/learn/10a_learn.ipynb #11febb5a
 def learn_set(

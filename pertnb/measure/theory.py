@@ -7,7 +7,8 @@ __all__ = ['log_normal', 'log_likelihood', 'necessary_subset', 'check_alpha', 'm
            'lemma1', 'lemma2', 'to_prior_units', 'thresholds', 'lemma3', 'log_ratio', 'lemma4_log_h',
            'lemma4_log_h_paper', 'corollary1_log_H', 'corollary1_log_H_paper', 'corollary1_log_H_best', 'threshold_R',
            'theorem1', 'largest_norm', 'log_H_ball', 'theorem2_log', 'truncated_variance', 'spike', 'spike_mean',
-           'LinearGaussian', 'posterior_moments', 'bound_rows', 'random_errors', 'evaluate_bounds']
+           'mass_beyond', 'excess_nearby', 'LinearGaussian', 'posterior_moments', 'bound_rows', 'random_errors',
+           'evaluate_bounds']
 
 # %% ../../nbs/api/measure/17_theory.ipynb #2503d237
 from dataclasses import dataclass
@@ -284,6 +285,25 @@ def spike_mean(
     "E[delta_a(z)] for z ~ N(0, 1), in closed form."
     t = 1 / a**2
     return 2 * a * (chi2.cdf(t**2, 1) / 2) - 2 * a**3 * (np.exp(-t**2 / 2) * np.expm1(t**2 / 2)) / np.sqrt(2 * np.pi)
+
+# %% ../../nbs/api/measure/17_theory.ipynb #73e46d96
+def mass_beyond(
+    r,      # radius in the active dimensions
+    active, # dimensions that the decoder uses
+):
+    "Share of a normal distribution's points whose part in the active dimensions is longer than r."
+    check_number("r", r)
+    check_number("active", active, 1, whole=True)
+    return float(chi2.sf(r**2, active))
+
+# %% ../../nbs/api/measure/17_theory.ipynb #5bbe588b
+def excess_nearby(
+    excess,   # mean squared error per value to the nearest real view, at a point
+    slope,    # largest change of the decoder, root mean squared per value, per unit of u
+    distance, # in u
+):
+    "The most that the excess can be at this distance."
+    return (np.sqrt(excess) + slope * distance)**2
 
 # %% ../../nbs/api/measure/17_theory.ipynb #eeda63f7
 @dataclass(frozen=True)

@@ -267,13 +267,16 @@ def select_radius(
     cvae,    # a trained CVAE in eval mode
     x,       # validation pairs, uint8 (N, C, H, W)
     x_tilde, # uint8 (N, C, H, W)
+    quantile=1., # of the norms: the share of pairs within the radius; 1: the largest norm, the paper's rule
 ):
-    "dict(eps=, percentiles=): the largest latent norm, and 25%, 50%, 75% quantiles; ValueError if one is not finite."
+    "dict(eps=, percentiles=): that quantile of the latent norms, and their quartiles; ValueError if one is not finite."
+    check_number("quantile", quantile, above=True)
+    if quantile > 1: raise ValueError(f"quantile must be a share of the pairs, at most 1, got {quantile!r}")
     norms = latent_norms(cvae, x, x_tilde).double()
     bad = int((~norms.isfinite()).sum())
     if bad: raise ValueError(f"{bad} of {len(norms)} latent norms are not finite: the CVAE has diverged")
-    quantiles = torch.quantile(norms, torch.tensor([.25, .5, .75], dtype=torch.float64))
-    return dict(eps=float(norms.max()), percentiles=quantiles.tolist())
+    quantiles = torch.quantile(norms, torch.tensor([.25, .5, .75, quantile], dtype=torch.float64))
+    return dict(eps=float(quantiles[3]), percentiles=quantiles[:3].tolist())
 
 # %% ../../nbs/api/sets/07_sets.ipynb #2d5df5eb
 def save_set(
