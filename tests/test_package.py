@@ -70,4 +70,4 @@ def test_users_need_no_development_packages(root):
         cells = json.loads(path.read_text())["cells"]
         texts[path.name] = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
     for name, text in texts.items():
-        assert not re.search(r"^\s*(from|import) (fastcore|nbdev|execnb|pytest|hypothesis)\b", text, re.M), name
+        assert not re.search(r"^\s*(from|import) (nbdev|execnb|pytest|hypothesis)\b", text, re.M), name
