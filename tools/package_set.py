@@ -71,7 +71,7 @@ def main():
     model, log = read_run(args.run, settings) if args.run else train(settings, fit, validation)
     x, x_tilde, *_ = pairs.evaluation_pairs(validation)
     learned = sets.PerturbationSet(model, **sets.select_radius(model, x, x_tilde, settings.coverage))
-    pset, mending = mend.mend(learned, pairs.PairsOf(fit), settings.plan(), settings.seed, progress=False)
+    pset, mending = mend.mend(learned, pairs.PairsOf(fit), settings.plan()["plan"], settings.seed, progress=False)
     seconds = dict(training=sum(r["seconds"] for r in log), mending=float(mending.seconds.sum()))
     more = dict(note=args.note, pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
                 validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
