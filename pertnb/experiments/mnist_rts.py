@@ -11,7 +11,7 @@ import torch
 from ..core.random import generator
 from ..data.affine import apply_rts, draw_true_pairs, frame, nearest_rts
 from .mnist import MNIST_PAPER, MNIST_SMOKE, GridPart, Mnist, MnistSettings
-from .presets import experiment, whole_numbers
+from .presets import experiment
 from ..measure.quality import METRICS, seed_metrics
 from ..report.tables import PAPER
 from ..sets.sets import project
@@ -37,7 +37,7 @@ class RtsSettings(MnistSettings):
     robust_steps: int = 2
     robust_batch_size: int = 32
     robust_lr: float = 3e-3
-    partners: tuple = (0, 1, 5)  # rows: fixed partners per image, 0 for fresh ones
+    partners: tuple[int, ...] = (0, 1, 5)  # rows: fixed partners per image, 0 for fresh ones
     width: int = 8               # channels inside a block (the paper gives none)
     features: int = 8            # channels before the encoder's last layer
     lr: float = 2e-3             # small batches and a high rate suit a short training
@@ -52,7 +52,7 @@ class RtsSettings(MnistSettings):
 
     def kinds(self):
         "Partners per image and networks of each row, {name: (int, dict)}."
-        return {"RTS" + (f"-{k}" if k else ""): (k, self.net()) for k in whole_numbers(self.partners)}
+        return {"RTS" + (f"-{k}" if k else ""): (k, self.net()) for k in self.partners}
 
 # %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #0181031b
 def rts_points():

@@ -75,7 +75,7 @@ def learn_set(
     s, source = settings, PairsOf(train, pairing)
     schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, clip=s.clip, compile=s.compile)
     return learn(f"cvae-{source.name}", source, PairsOf(validation, pairing), s.net(), schedule,
-                 (0, s.beta), (0, schedule.peak), seed=s.seed, **kw)
+                 (0, s.beta), (0, schedule.peak), seed=s.seed, **s.plan(), **kw)
 
 # %% ../../nbs/api/learn/10a_learn.ipynb #5b40449c
 def learn_truth(
