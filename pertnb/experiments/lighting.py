@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['SMOKE_UNET', 'PAPER_UNET', 'PAPER_MI', 'LIGHTING_PRESETS', 'SMOKE_SEGMENT', 'FAST_SEGMENT', 'PAPER_SEGMENT',
            'PAPER_PGD', 'READINGS', 'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
-           'CertifiedMapSettings', 'LightingSet', 'describe_network', 'keep_rows', 'choose_batch', 'SetQuality',
-           'tabulate_quality', 'tabulate_norms', 'Walk', 'ShownLights', 'RealScene', 'LightingNetworks', 'AttackedMaps',
-           'WorstLights', 'CertifiedMaps', 'CertifiedTables', 'Lighting']
+           'CertifiedMapSettings', 'LightingScenes', 'LightingSet', 'describe_network', 'keep_rows', 'choose_batch',
+           'SetQuality', 'tabulate_quality', 'tabulate_norms', 'Walk', 'ShownLights', 'RealScene', 'LightingNetworks',
+           'AttackedMaps', 'WorstLights', 'CertifiedMaps', 'CertifiedTables', 'Lighting']
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #aec8cde1
 from contextlib import suppress
@@ -173,8 +173,8 @@ class CertifiedMapSettings(Segmenting):
     sample_batch: int = 16  # images decoded and classified at a time
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #bdffc1f7
-class LightingSet(Section):
-    "Scenes, and the perturbation set that is learned from them."
+class LightingScenes(Section):
+    "The scenes of the data set, and the trainings of the set that is learned from them."
 
     @property
     @step
@@ -202,6 +202,10 @@ class LightingSet(Section):
         return {f"MIP{stage['mip']}": stage for stage in self.shared.stages(n)}
 
     def at_stage(self, part, row): return self.scenes(part, self.stages[row]["mip"])
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #e686cd13
+class LightingSet(LightingScenes):
+    "The perturbation set that is learned from the scenes."
 
     @step
     def learn(self, row):
@@ -316,7 +320,7 @@ class Walk(NamedTuple):
     real: torch.Tensor    # the three lights (3, B, 3, H, W)
     decoded: torch.Tensor # seven points of the way, the lights at 0, 3 and 6 (7, B, 3, H, W)
 
-
+# %% ../../nbs/api/experiments/04_lighting.ipynb #ce268a1b
 class ShownLights(SetQuality):
     "Notebook 07: the set of the last stage at some test scenes."
 
@@ -441,7 +445,7 @@ class AttackedMaps(NamedTuple):
     before: torch.Tensor # classes seen in the given light (B, H, W)
     after: torch.Tensor  # ... in the worst one
 
-
+# %% ../../nbs/api/experiments/04_lighting.ipynb #373346c4
 class WorstLights(LightingNetworks):
     "Notebook 08: networks under given lights and under the worst ones of the set."
 
