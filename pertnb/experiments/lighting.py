@@ -189,10 +189,9 @@ class LightingScenes(Section):
 
     @step
     def scenes(self, part, mip):
-        "A part of the data set, at most as many scenes as the settings say; scenes to train on are on the device."
+        "A part of the data set on the CPU, at most as many scenes as the settings say."
         most = {"train": self.shared.n_train, "test": self.shared.n_test}.get(part)
-        scenes = load_scenes(self.data, part, mip, most)
-        return scenes.to(self.device) if part == "train" else scenes
+        return load_scenes(self.data, part, mip, most)
 
     @property
     @step
@@ -213,6 +212,7 @@ class LightingSet(LightingScenes):
         before = list(self.stages).index(row) - 1
         start = None if before < 0 else self.learn(list(self.stages)[before])[0].cvae
         train, validation = (self.at_stage(part, row) for part in ("train", "validation"))
+        train = train.to(self.device) # only while this stage is trained: fine mips fill a GPU's memory
         how = dict(device=self.device, progress=False)
         return learn_lighting(self.shared, self.stages[row], train, validation, start, **how)
 
@@ -408,7 +408,7 @@ class LightingNetworks(LightingSet):
     @step
     def classifier(self, method):
         "Network and log of a method, trained or read."
-        s, train = self.settings, self.at_stage("train", self.first)
+        s, train = self.settings, self.at_stage("train", self.first).to(self.device)
         start = self.classifier("mi")[0] if s.warm_start and method.startswith("cvae") else None
         schedule = Schedule(**s.training(len(train), start is not None))
         what = dict(seed=self.seed, options=self.options(method), device=self.device, progress=False)
@@ -427,7 +427,7 @@ class LightingNetworks(LightingSet):
     def constant_answer(self):
         "The material of most training pixels, and the share (%) of the test images' pixels that have it."
         train = self.at_stage("train", self.first)
-        counts = torch.bincount(train.materials[train.index].flatten().long().cpu(), minlength=len(CLASS_NAMES))
+        counts = torch.bincount(train.materials[train.index].flatten().long(), minlength=len(CLASS_NAMES))
         common = counts.argmax()
         return CLASS_NAMES[common], 100 * float((self.images()[1] == common).float().mean())
 
