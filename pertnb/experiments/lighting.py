@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['SMOKE_UNET', 'PAPER_UNET', 'PAPER_MI', 'LIGHTING_PRESETS', 'SMOKE_SEGMENT', 'FAST_SEGMENT', 'PAPER_SEGMENT',
            'PAPER_PGD', 'READINGS', 'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
-           'CertifiedMapSettings', 'LightingSet', 'describe_network', 'keep_rows', 'choose_batch', 'SetQuality',
-           'tabulate_quality', 'tabulate_norms', 'Walk', 'ShownLights', 'RealScene', 'LightingNetworks', 'AttackedMaps',
-           'WorstLights', 'CertifiedMaps', 'CertifiedTables', 'Lighting']
+           'CertifiedMapSettings', 'LightingScenes', 'LightingSet', 'describe_network', 'keep_rows', 'choose_batch',
+           'SetQuality', 'tabulate_quality', 'tabulate_norms', 'Walk', 'ShownLights', 'RealScene', 'LightingNetworks',
+           'AttackedMaps', 'WorstLights', 'CertifiedMaps', 'CertifiedTables', 'Lighting']
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #aec8cde1
 from contextlib import suppress
@@ -173,8 +173,8 @@ class CertifiedMapSettings(Segmenting):
     sample_batch: int = 16  # images decoded and classified at a time
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #bdffc1f7
-class LightingSet(Section):
-    "Scenes, and the perturbation set that is learned from them."
+class LightingScenes(Section):
+    "The scenes of the data set, and the trainings of the set that is learned from them."
 
     @property
     @step
@@ -189,10 +189,9 @@ class LightingSet(Section):
 
     @step
     def scenes(self, part, mip):
-        "A part of the data set, at most as many scenes as the settings say; scenes to train on are on the device."
+        "A part of the data set on the CPU, at most as many scenes as the settings say."
         most = {"train": self.shared.n_train, "test": self.shared.n_test}.get(part)
-        scenes = load_scenes(self.data, part, mip, most)
-        return scenes.to(self.device) if part == "train" else scenes
+        return load_scenes(self.data, part, mip, most)
 
     @property
     @step
@@ -203,12 +202,17 @@ class LightingSet(Section):
 
     def at_stage(self, part, row): return self.scenes(part, self.stages[row]["mip"])
 
+# %% ../../nbs/api/experiments/04_lighting.ipynb #e686cd13
+class LightingSet(LightingScenes):
+    "The perturbation set that is learned from the scenes."
+
     @step
     def learn(self, row):
         "Set and log of a stage, trained or read; each after the first starts from the weights before."
         before = list(self.stages).index(row) - 1
         start = None if before < 0 else self.learn(list(self.stages)[before])[0].cvae
         train, validation = (self.at_stage(part, row) for part in ("train", "validation"))
+        train = train.to(self.device) # only while this stage is trained: fine mips fill a GPU's memory
         how = dict(device=self.device, progress=False)
         return learn_lighting(self.shared, self.stages[row], train, validation, start, **how)
 
@@ -316,7 +320,7 @@ class Walk(NamedTuple):
     real: torch.Tensor    # the three lights (3, B, 3, H, W)
     decoded: torch.Tensor # seven points of the way, the lights at 0, 3 and 6 (7, B, 3, H, W)
 
-
+# %% ../../nbs/api/experiments/04_lighting.ipynb #ce268a1b
 class ShownLights(SetQuality):
     "Notebook 07: the set of the last stage at some test scenes."
 
@@ -404,7 +408,7 @@ class LightingNetworks(LightingSet):
     @step
     def classifier(self, method):
         "Network and log of a method, trained or read."
-        s, train = self.settings, self.at_stage("train", self.first)
+        s, train = self.settings, self.at_stage("train", self.first).to(self.device)
         start = self.classifier("mi")[0] if s.warm_start and method.startswith("cvae") else None
         schedule = Schedule(**s.training(len(train), start is not None))
         what = dict(seed=self.seed, options=self.options(method), device=self.device, progress=False)
@@ -423,7 +427,7 @@ class LightingNetworks(LightingSet):
     def constant_answer(self):
         "The material of most training pixels, and the share (%) of the test images' pixels that have it."
         train = self.at_stage("train", self.first)
-        counts = torch.bincount(train.materials[train.index].flatten().long().cpu(), minlength=len(CLASS_NAMES))
+        counts = torch.bincount(train.materials[train.index].flatten().long(), minlength=len(CLASS_NAMES))
         common = counts.argmax()
         return CLASS_NAMES[common], 100 * float((self.images()[1] == common).float().mean())
 
@@ -441,7 +445,7 @@ class AttackedMaps(NamedTuple):
     before: torch.Tensor # classes seen in the given light (B, H, W)
     after: torch.Tensor  # ... in the worst one
 
-
+# %% ../../nbs/api/experiments/04_lighting.ipynb #373346c4
 class WorstLights(LightingNetworks):
     "Notebook 08: networks under given lights and under the worst ones of the set."
 
