@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from pertnb.experiments import presets
+from pertnb.experiments.cifar10c_certified import Cifar10C
 from pertnb.tools import stages
 
 SMOKE = "cvae,quality,train standard,train cvae_adversarial,judge cvae_adversarial,noise 25%"
@@ -48,6 +50,18 @@ def test_full_width(root, tmp_path):
     found = staged(root, tmp_path, "fast", timeout=7200)
     check(found)
     assert "not run" not in found["table"] and "continue" not in found["table"]
+
+
+def test_notebooks_find_it(tmp_path, monkeypatch):
+    "The object of notebook 06 trains, certifies and decides nothing again after the stages."
+    monkeypatch.setenv("PERTNB_RUNS", str(tmp_path))
+    monkeypatch.setenv("PERTNB_ROOT", str(tmp_path))
+    assert stages.run_from_words(["--preset", "smoke", "--data", "photos", "--device", "cpu", "--stage", "noise 25%,certify 25%"]) == 0
+    made = {p.name for p in tmp_path.iterdir()}
+    section = Cifar10C(presets.resolve("cifar10c_certified", dict(preset="smoke", data="photos")), "cpu")
+    assert section.certificates("25%").attrs["there"] == section.certified.n_certified
+    assert section.decisions("25%", section.certified.n_compared).attrs["there"] >= section.certified.n_compared
+    assert {p.name for p in tmp_path.iterdir()} == made
 
 
 def test_mistakes(capsys):
