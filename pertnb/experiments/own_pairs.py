@@ -183,7 +183,7 @@ class DescribedSet(OwnSet):
         log, pset = self.training()[1], self.set()
         radius = own_report.explain_radius(pset, self.pairs().validation, self.norms(), self.settings.coverage)
         return (f"{log.seconds.sum():.0f} s, {log.samples_per_s.median():.0f} pairs/s; "
-                f"squared error a value {log.mse.iloc[0]:.4f} at first, {log.mse.iloc[-1]:.4f} at last; "
+                f"squared error per value {log.mse.iloc[0]:.4f} at first, {log.mse.iloc[-1]:.4f} at the end; "
                 f"KL {log.kl.iloc[-1]:.1f} nats\n{radius}\n{self.tell_saved()}")
 
     def tell_saved(self):
