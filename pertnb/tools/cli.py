@@ -378,7 +378,7 @@ def attack_command(args):
     section, name = open_classifier(args)
     eps = section.set().eps if args.eps is None else args.eps
     x, y = section.attacked()
-    clean = float(is_correct(section.classifiers()[name], x, y).float().mean())
+    clean = float(is_correct(section.classifiers()[name], x, y).double().mean())
     pgd, worst = (float(rows.correct.mean()) for rows in section.attack(name, eps))
     result = dict(classifier=name, eps=eps, clean=clean, pgd=pgd, worst=worst, images=len(x), steps=args.steps,
                   seed=args.seed)
