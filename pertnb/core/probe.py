@@ -41,7 +41,8 @@ def count_saved_bytes(
     "Bytes that autograd keeps for the backward passes of work(), and what work() gives."
     storages = {}
     def pack(t):
-        storages[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        if not isinstance(t, torch.nn.Parameter):
+            storages[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
         return t
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t): out = work()
     return sum(storages.values()), out
@@ -50,7 +51,7 @@ def count_saved_bytes(
 FEW = 1, 3       # units in a measured piece of work on a CPU, the second at least
 AWHILE = 0.2     # seconds that the second may take if it has more units than that
 PATIENCE = 1., AWHILE # seconds of calls of which the quickest counts: of a whole piece of work, of a piece inside one
-LONG = 3.        # seconds after which one point is enough
+LONG = 3.        # seconds after which one point is enough, and one call, even if it is the first of its kind
 
 
 def follow_line(
@@ -93,7 +94,9 @@ class Clock:
     def now(self):
         "What the clock shows, a Cost."
         if self.device.type == "cuda": torch.cuda.synchronize(self.device)
-        return self.beyond + Cost(time.perf_counter(), 0., self.counter.operations)
+        alone = self.device.type == "cpu" and torch.get_num_threads() == 1
+        seconds = time.process_time() if alone else time.perf_counter()
+        return self.beyond + Cost(seconds, 0., self.counter.operations)
 
     def advance(self,
         since, # Cost that the clock showed
@@ -125,6 +128,7 @@ class Costs(Clock):
 
     def measure(self,
         work, # () -> anything
+        cold=True, # whether nothing like it was called before
     ):
         "Cost of a call, and its result. A first call counts operations and bytes; the quickest of those after it is timed."
         began, before, outer = time.perf_counter(), self.now(), not self.depth
@@ -132,7 +136,8 @@ class Costs(Clock):
         try:
             with self.counter if outer else nullcontext(): held, out = count_saved_bytes(work) if outer else (0, work())
             first, took = self.now() - before, []
-            while len(took) < (3 if outer else 1) and time.perf_counter() - began < PATIENCE[not outer]:
+            patience = LONG if cold and outer else PATIENCE[not outer]
+            while len(took) < (3 if outer else 1) and time.perf_counter() - began < (PATIENCE[not outer] if took else patience):
                 start = self.now()
                 out = work()
                 took.append((self.now() - start).seconds)
@@ -147,7 +152,7 @@ class Costs(Clock):
         "Cost of work(n) by that of work on few units, and what the few gave."
         start, outs, batch = self.now(), [], min(n, size or n)
         def cost_at(k):
-            cost, out = self.measure(lambda: work(k))
+            cost, out = self.measure(lambda: work(k), cold=not outs)
             outs.append(out)
             return cost
         few = [k for k in FEW if k < batch] if self.device.type == "cpu" else []
@@ -209,11 +214,13 @@ def run_all(
 
 
 def stretch(
-    t, # (k, ...)
+    t, # tensor (k, ...), or DataFrame of k rows
     n, # at least k, if anything is to be done
 ):
     "The rows of t repeated to a length of n: those of few units stand for those of all. Without a probe, t itself."
-    return t if probing() is None or len(t) == n else t[torch.arange(n, device=t.device) % len(t)]
+    if probing() is None or len(t) == n: return t
+    if not torch.is_tensor(t): return t.iloc[np.arange(n) % len(t)].reset_index(drop=True)
+    return t[torch.arange(n, device=t.device) % len(t)]
 
 # %% ../../nbs/api/core/00d_probe.ipynb #cf37a243
 def outline(
