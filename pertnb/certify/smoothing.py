@@ -156,7 +156,7 @@ class Noisy:
         self.pset, self.model = fuse(pset), fuse(model)
         self.x, self.sigma, self.centre, self.batch_size = x, sigma, centre, batch_size
         priors = lambda n: [torch.cat(p) for p in zip(*map(pset.prior, x[:n].split(batch_size)))]
-        self.mu, self.scale = (stretch(p, len(x)) for p in run_all("priors", priors, len(x), batch_size))
+        self.mu, self.scale = (stretch(p, len(x)) for p in run_all("priors", priors, len(x), batch_size, pset))
 
     def draw(self, i, n):
         "The next n draws of u for images i: (len(i), n, K)."
@@ -178,7 +178,8 @@ class Noisy:
     def count(self, i, n):
         "Votes (len(i), classes, ...), int32, of images i in their next n draws."
         few = lambda k: self.count_all(i[:-(-k // n)], min(k, n)) # k draws: those of all images, without a probe
-        votes = stretch(run_all("draws", few, len(i) * n, self.batch_size), len(i))
+        alike = self.pset, self.model, n
+        votes = stretch(run_all("draws", few, len(i) * n, self.batch_size, alike), len(i))
         return votes if probing() is None else n // votes.sum(1, keepdim=True) * votes # as if the others agreed
 
     def count_all(self, i, n):

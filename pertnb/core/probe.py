@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FEW', 'AWHILE', 'PATIENCE', 'LONG', 'PROBE', 'Cost', 'count_saved_bytes', 'follow_line', 'extrapolate', 'Clock',
-           'Costs', 'probing', 'probe', 'repeat', 'run_all', 'stretch', 'outline', 'keep_cost', 'stand_in']
+           'Costs', 'probing', 'probe', 'repeat', 'outline', 'run_all', 'stretch', 'keep_cost', 'stand_in']
 
 # %% ../../nbs/api/core/00d_probe.ipynb #73c05d1c
 import time
@@ -198,19 +198,38 @@ def repeat(
     costs.advance(start, n * last)
     costs.record("steps", n * last)
 
+# %% ../../nbs/api/core/00d_probe.ipynb #b648c1e4
+def outline(
+    value, # any input of a step
+):
+    "What a cost depends on: shapes, whole numbers and names, as text."
+    if isinstance(value, (bool, int, str, type(None))): return repr(value)
+    if isinstance(value, torch.nn.Module):
+        return f"{type(value).__name__} {[tuple(t.shape) for t in value.state_dict().values()]}"
+    if hasattr(value, "shape"): return str(tuple(value.shape))
+    if isinstance(value, dict): return str({k: outline(v) for k, v in value.items()})
+    if isinstance(value, (list, tuple)): return str(list(map(outline, value)))
+    return f"{getattr(value, '__qualname__', type(value).__name__)} {len(value) if hasattr(value, '__len__') else ''}"
+
 # %% ../../nbs/api/core/00d_probe.ipynb #8f7c9a4e
 def run_all(
     name, # of the work
     work, # number of units -> anything
     n,    # units in all
     size=None, # units that are worked on at a time (default: all)
+    like=None, # inputs: what has these shapes costs the same, and gives the same; None: this is like nothing else
 ):
     "work(n); under a probe work on a few units, and the clock goes on as after n."
     costs = probing()
     if costs is None or not n: return work(n)
-    cost, out = costs.scale(work, n, size)
-    costs.record(name, replace(cost, memory=0.)) # a training takes more memory
-    return out
+    alike = None if like is None else (name, n, size, bool(costs.depth), outline(like))
+    if alike not in costs.measured: measured = costs.scale(work, n, size)
+    else:
+        measured = costs.measured[alike]
+        costs.advance(costs.now(), measured[0])
+    if like is not None: costs.measured[alike] = measured
+    costs.record(name, replace(measured[0], memory=0.)) # a training takes more memory
+    return measured[1]
 
 
 def stretch(
@@ -223,19 +242,6 @@ def stretch(
     return t[torch.arange(n, device=t.device) % len(t)]
 
 # %% ../../nbs/api/core/00d_probe.ipynb #cf37a243
-def outline(
-    value, # any input of a step
-):
-    "What its cost depends on: shapes, whole numbers and names, as text."
-    if isinstance(value, (bool, int, str, type(None))): return repr(value)
-    if isinstance(value, torch.nn.Module):
-        return f"{type(value).__name__} {[tuple(t.shape) for t in value.state_dict().values()]}"
-    if hasattr(value, "shape"): return str(tuple(value.shape))
-    if isinstance(value, dict): return str({k: outline(v) for k, v in value.items()})
-    if isinstance(value, (list, tuple)): return str(list(map(outline, value)))
-    return f"{getattr(value, '__qualname__', type(value).__name__)} {len(value) if hasattr(value, '__len__') else ''}"
-
-
 def keep_cost(
     kept, # memo.Kept
     name, # of the part or rows in it

@@ -21,9 +21,12 @@ class Counter(TorchDispatchMode):
         self.operations = 0.
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        counter = flop_registry.get(func._overloadpacket)
-        if counter: self.operations += float(counter(*args, **(kwargs or {}), out_val=out))
+        kwargs, counter = kwargs or {}, flop_registry.get(func._overloadpacket)
+        if counter is None and func is not torch.ops.prim.device.default: # in inference mode a convolution comes whole
+            with self: out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented: return out
+        out = func(*args, **kwargs)
+        if counter: self.operations += float(counter(*args, **kwargs, out_val=out))
         return out
 
 # %% ../../nbs/api/core/00c_roofline.ipynb #453e89e8

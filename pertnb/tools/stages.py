@@ -6,14 +6,16 @@
 __all__ = ['PAPER_RADII', 'NOISES', 'STAGES', 'CONTINUE', 'COMMAND', 'is_command', 'Section', 'make_section', 'training_views',
            'test_views', 'choose_set', 'make_corruptions', 'learn_cvae', 'judge_cvae', 'judge_pairs',
            'call_train_methods', 'train_method', 'judge_method', 'train_noise', 'learn_noise', 'certify_noise',
-           'decide_rows', 'check_stages', 'estimate_stage', 'estimate_noise', 'estimate_certificates',
-           'announce_stages', 'run_stage', 'read_ledger', 'list_unfinished', 'describe_stage', 'tabulate_stages',
-           'write_stages', 'make_stages_parser', 'run_stages', 'run_from_words']
+           'decide_rows', 'check_stages', 'estimate_stages', 'announce_stages', 'run_stage', 'read_ledger',
+           'list_unfinished', 'describe_stage', 'tabulate_stages', 'write_stages', 'make_stages_parser', 'run_stages',
+           'run_from_words']
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #486fdaac
+import io
 import math
 import sys
 import time
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache, partial
 import pandas as pd
@@ -26,13 +28,13 @@ from ..experiments.cifar10c import SET_METHODS, CertifiedSettings, CvaeSettings,
 from ..learn import robust, smoothed
 from ..measure import quality
 from ..report import tables as report
-from . import estimate, roofline
+from . import estimate
 from .cli import Parser, Usage, make_number_type, run_or_report
 from ..core.clock import Unfinished, check_time, time_box, time_is_up
 from ..data.images import CLASSES, class_names, load_images, resolve_data
 from ..core.device import choose_device
+from ..core.probe import Cost, probe
 from ..learn.learn import learn_set
-from ..models.nets import make_classifier
 from ..data.pairs import evaluation_pairs, generator, load_views, split_images, to_float
 from ..core.names import PRESETS
 from ..core.paths import commit, device_name, provenance, runs_dir
@@ -272,40 +274,20 @@ def check_stages(
     return [n for n in STAGES if n in asked]
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #6bb4f0c3
-def estimate_stage(
-    s,     # Section
-    stage, # one of STAGES
+def estimate_stages(
+    s,      # Section
+    stages, # names
 ):
-    "estimate.Cost of a stage from nothing, on the section's device."
-    kind, _, which = stage.partition(" ")
-    if kind == "corruptions":
-        settings = presets.resolve("cifar10c_corruptions", dict(preset=s.preset, data=s.data, severities="5"))
-        return estimate.corruption_cost(settings, torch.device("cpu"))
-    if kind == "cvae": return estimate.cvae_training(s.cvae, s.device)
-    if kind == "quality": return estimate.cvae_judging(s.cvae, s.device)
-    experiment = s.robust if kind in ("train", "judge") else s.certified
-    pset = estimate.fresh_set(s.cvae, s.device) if experiment.retrain else packaged_set().to(s.device)
-    if kind == "train": return estimate.method_training(s.robust, which, pset, s.device)
-    if kind == "judge": return estimate.method_judging(s.robust, pset, s.device)
-    return estimate_noise(s, pset) if kind == "noise" else estimate_certificates(s, pset)
-
-
-def estimate_noise(s, pset):
-    "estimate.Cost of one training under noise."
-    c = s.certified
-    build = lambda: make_classifier(**c.net(), n_classes=10)
-    loss = lambda views: smoothed.smoothing_loss(views, pset, 1.)
-    return estimate.train_cost(build, loss, Schedule(**c.training("cvae_smoothing")), c.n_train * 49 // 50, s.device)
-
-
-def estimate_certificates(s, pset):
-    "estimate.Cost of the certificates at one noise."
-    c = s.certified
-    model = make_classifier(**c.net(), n_classes=10).to(device=s.device, memory_format=torch.channels_last).eval()
-    x = estimate.random_views(2, s.device, ()).images / 255
-    draw = lambda n: smoothing.predict(pset, model, x, 1., n, batch_size=c.sample_batch)
-    few = (5, 15) if s.device.type == "cpu" else (2000, 6000)
-    return c.n_certified / len(x) * estimate.measure_search(draw, few, 2 * c.n, s.device)
+    "{stage: probe.Cost} from nothing, on the section's device; what one stage makes is there for the next."
+    found, views = {}, (training_views, test_views)
+    for cached in views: cached.cache_clear() # a probe's views have random pixels
+    with probe(s.device) as costs, redirect_stdout(io.StringIO()):
+        for stage in stages:
+            costs.table.clear()
+            STAGES[stage](s)
+            found[stage] = costs.total
+    for cached in views: cached.cache_clear()
+    return found
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #f87fb156
 def announce_stages(
@@ -314,9 +296,8 @@ def announce_stages(
 ):
     "Print about how long each stage will take here, and its memory; nothing at `smoke` and `quick`, which are short."
     if s.preset in ("smoke", "quick"): return
-    total = estimate.Cost()
-    for stage in stages:
-        cost = estimate_stage(s, stage)
+    total = Cost()
+    for stage, cost in estimate_stages(s, stages).items():
         print(f"{stage:28} about {cost.seconds / 60:8.1f} minutes, {cost.memory / 1e9:5.1f} GB", flush=True)
         total += cost
     print(f"{s.preset}: about {total.seconds / 3600:.1f} hours and {total.memory / 1e9:.1f} GB on this device "
