@@ -263,7 +263,7 @@ def latent_norms(
                 q = model.posterior(a, b)[0]
             out.append(((q - mu) * (-logvar / 2).exp()).norm(dim=1).cpu())
         return torch.cat(out)
-    return stretch(run_all("latent norms", norms, len(x), batch_size), len(x))
+    return stretch(run_all("latent norms", norms, len(x), batch_size, (model, x[:1])), len(x))
 
 
 def select_radius(

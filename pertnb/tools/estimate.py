@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['PROCEDURES', 'run_corruptions', 'corrupt_all', 'split_views', 'choose_views', 'run_sets', 'choose_trained_set',
            'run_classifiers', 'train_noises', 'run_certificates', 'peak_memory', 'itemise_cost', 'estimate_cost',
-           'announce']
+           'cost_rows', 'announce']
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #7c59c289
 import io
@@ -13,15 +13,18 @@ import re
 import resource
 import sys
 from contextlib import redirect_stdout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+import pandas as pd
 import torch
 from .. import corruptions
 from ..certify import smoothing
+from ..core import memo
 from ..core.device import choose_device
 from ..core.paths import device_name
 from ..core.probe import Cost, probe, run_all
 from ..core.random import generator
+from ..core.roofline import measure_throughput
 from ..data.images import load_images, resolve_data
 from ..data.pairs import evaluation_pairs, load_views, split_images, to_float
 from ..experiments.cifar10c import CertifiedSettings, CorruptionSettings, CvaeSettings, RobustSettings
@@ -193,6 +196,20 @@ def estimate_cost(
     memory = items.pop("images").memory
     total = sum(items.values(), Cost())
     return replace(total, memory=total.memory + memory + held)
+
+# %% ../../nbs/api/tools/11a_estimate.ipynb #1ad7c89e
+def cost_rows(
+    settings,    # an experiment's dataclass
+    device=None, # default: best_device()
+):
+    "Rows what, seconds, memory (bytes), operations of `itemise_cost`, and the throughput of the device; kept."
+    device = choose_device(device)
+    kept = memo.place("costs", cost_rows, settings=settings, device=device_name(device))
+    def work():
+        throughput = measure_throughput(device)
+        parts = [dict(what=name) | asdict(cost) for name, cost in itemise_cost(settings, device).items()]
+        return pd.DataFrame(parts).assign(throughput=throughput), None
+    return memo.part(kept, "items", work)[0]
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #c22b0dfd
 def announce(
