@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FEW', 'AWHILE', 'PATIENCE', 'LONG', 'PROBE', 'Cost', 'count_saved_bytes', 'follow_line', 'extrapolate', 'Clock',
-           'Costs', 'probing', 'probe', 'repeat', 'outline', 'run_all', 'stretch', 'keep_cost', 'stand_in']
+           'Meter', 'outline', 'Costs', 'probing', 'probe', 'repeat', 'run_all', 'stretch', 'keep_cost', 'stand_in']
 
 # %% ../../nbs/api/core/00d_probe.ipynb #73c05d1c
 import time
@@ -106,8 +106,8 @@ class Clock:
         self.beyond += since + cost - self.now()
 
 # %% ../../nbs/api/core/00d_probe.ipynb #df91ca21
-class Costs(Clock):
-    "What a procedure costs, by the steps that were measured: {name: Cost} in `.table`."
+class Meter(Clock):
+    "What is measured, {name: Cost} in `.table`."
     def __init__(self,
         device, # torch.device on which the work is done
     ):
@@ -160,6 +160,58 @@ class Costs(Clock):
         self.advance(start, cost)
         return cost, outs[-1]
 
+# %% ../../nbs/api/core/00d_probe.ipynb #b648c1e4
+def outline(
+    value, # any input of a step
+):
+    "What a cost depends on: shapes, whole numbers and names, as text."
+    if isinstance(value, (bool, int, str, type(None))): return repr(value)
+    if isinstance(value, torch.nn.Module):
+        return f"{type(value).__name__} {[tuple(t.shape) for t in value.state_dict().values()]}"
+    if hasattr(value, "shape"): return str(tuple(value.shape))
+    if isinstance(value, dict): return str({k: outline(v) for k, v in value.items()})
+    if isinstance(value, (list, tuple)): return str(list(map(outline, value)))
+    return f"{getattr(value, '__qualname__', type(value).__name__)} {len(value) if hasattr(value, '__len__') else ''}"
+
+# %% ../../nbs/api/core/00d_probe.ipynb #51eefd9e
+class Costs(Meter):
+    "What a procedure costs, by the steps that were measured: {name: Cost} in `.table`."
+    def repeat_few(self,
+        n, # steps
+    ):
+        "range(n), shortened; the clock goes on as after n."
+        start = mark = self.now()
+        began = time.perf_counter()
+        for k in range(min(n, 2)):
+            yield k
+            last, mark = self.now() - mark, self.now()
+            if time.perf_counter() - began > AWHILE: break
+        if n:
+            self.advance(start, n * last)
+            self.record("steps", n * last)
+
+    def run_few(self,
+        name, work, n, size, like, # as of `run_all`
+    ):
+        "work on a few units; the clock goes on as after n."
+        alike = None if like is None else (name, n, size, bool(self.depth), outline(like))
+        if alike not in self.measured: measured = self.scale(work, n, size)
+        else:
+            measured = self.measured[alike]
+            self.advance(self.now(), measured[0])
+        if like is not None: self.measured[alike] = measured
+        self.record(name, replace(measured[0], memory=0.)) # a training takes more memory
+        return measured[1]
+
+    def copy_rows(self,
+        t, # tensor (k, ...), or DataFrame of k rows
+        n, # rows wanted
+    ):
+        "The rows of t again and again, n in all."
+        if len(t) == n: return t
+        if not torch.is_tensor(t): return t.iloc[np.arange(n) % len(t)].reset_index(drop=True)
+        return t[torch.arange(n, device=t.device) % len(t)]
+
 # %% ../../nbs/api/core/00d_probe.ipynb #e67d34d7
 PROBE = ContextVar("probe", default=None)
 
@@ -184,32 +236,9 @@ def probe(
 def repeat(
     n, # steps
 ):
-    "range(n); under a probe two steps at most, and the clock goes on as after n."
+    "range(n); under a probe `repeat_few`."
     costs = probing()
-    if costs is None or n < 2:
-        yield from range(n)
-        return
-    start = mark = costs.now()
-    began = time.perf_counter()
-    for k in range(2):
-        yield k
-        last, mark = costs.now() - mark, costs.now()
-        if time.perf_counter() - began > AWHILE: break
-    costs.advance(start, n * last)
-    costs.record("steps", n * last)
-
-# %% ../../nbs/api/core/00d_probe.ipynb #b648c1e4
-def outline(
-    value, # any input of a step
-):
-    "What a cost depends on: shapes, whole numbers and names, as text."
-    if isinstance(value, (bool, int, str, type(None))): return repr(value)
-    if isinstance(value, torch.nn.Module):
-        return f"{type(value).__name__} {[tuple(t.shape) for t in value.state_dict().values()]}"
-    if hasattr(value, "shape"): return str(tuple(value.shape))
-    if isinstance(value, dict): return str({k: outline(v) for k, v in value.items()})
-    if isinstance(value, (list, tuple)): return str(list(map(outline, value)))
-    return f"{getattr(value, '__qualname__', type(value).__name__)} {len(value) if hasattr(value, '__len__') else ''}"
+    return range(n) if costs is None else costs.repeat_few(n)
 
 # %% ../../nbs/api/core/00d_probe.ipynb #8f7c9a4e
 def run_all(
@@ -219,27 +248,18 @@ def run_all(
     size=None, # units that are worked on at a time (default: all)
     like=None, # inputs: what has these shapes costs the same, and gives the same; None: this is like nothing else
 ):
-    "work(n); under a probe work on a few units, and the clock goes on as after n."
+    "work(n); under a probe `run_few`."
     costs = probing()
-    if costs is None or not n: return work(n)
-    alike = None if like is None else (name, n, size, bool(costs.depth), outline(like))
-    if alike not in costs.measured: measured = costs.scale(work, n, size)
-    else:
-        measured = costs.measured[alike]
-        costs.advance(costs.now(), measured[0])
-    if like is not None: costs.measured[alike] = measured
-    costs.record(name, replace(measured[0], memory=0.)) # a training takes more memory
-    return measured[1]
+    return work(n) if costs is None or not n else costs.run_few(name, work, n, size, like)
 
-
+# %% ../../nbs/api/core/00d_probe.ipynb #f12e1052
 def stretch(
     t, # tensor (k, ...), or DataFrame of k rows
-    n, # at least k, if anything is to be done
+    n, # at least k
 ):
-    "The rows of t repeated to a length of n: those of few units stand for those of all. Without a probe, t itself."
-    if probing() is None or len(t) == n: return t
-    if not torch.is_tensor(t): return t.iloc[np.arange(n) % len(t)].reset_index(drop=True)
-    return t[torch.arange(n, device=t.device) % len(t)]
+    "t itself; under a probe its rows stand for n."
+    costs = probing()
+    return t if costs is None else costs.copy_rows(t, n)
 
 # %% ../../nbs/api/core/00d_probe.ipynb #cf37a243
 def keep_cost(
