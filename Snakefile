@@ -20,7 +20,6 @@ NEEDS = {
     "09_mi_certified": ["08_mi_robust"],
     "14_explorer": ["05_cifar10c_robust"],
     "15_machines": ["10_summary"],
-    "16_one_gpu": [],
 }
 TIMED = ["12_benchmarks"]                  # runs alone, on all cores that there are
 READERS = ["10_summary", "15_machines"]    # read what all others wrote

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from ..core.checks import check_labels, check_number, described
 from ..core.device import frozen, full_precision
+from ..core.probe import probing, repeat
 from ..sets.sets import check_latents, project, sample_ball
 
 # %% ../../nbs/api/attack/08_attack.ipynb #4e4c4194
@@ -144,7 +145,7 @@ def maximise(
 ):
     "Maximise an objective of each example over the ball: the state after its last step."
     live = torch.arange(len(state.d), device=state.d.device) if leave else EVERY
-    for k in range(steps + (state.keep is not None)): # the last point is evaluated only where something is kept
+    for k in repeat(steps + (state.keep is not None)): # the last point is evaluated only where something is kept
         if leave and not len(live): break
         value, right, grad = evaluate_points(objective, state.d[live], live, k < steps, batch_size)
         state.see(live, value, right, grad)
@@ -244,7 +245,8 @@ def score(
         raise ValueError(f"labels must be from 0 to {logits.shape[1] - 1}, as the classifier's, got {high}")
     if not logits.amax(1).isfinite().all():
         raise ValueError("the classifier's outputs are NaN or infinite: check its weights and the set's")
-    return loss(logits, y), logits.argmax(1) == y
+    right = logits.argmax(1) == y
+    return loss(logits, y), right if probing() is None else torch.ones_like(right)
 
 
 def loss_and_right(

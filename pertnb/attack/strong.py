@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from .attack import Ball, SearchState, cross_entropies, evaluate_points, frozen, last_point, maximise, pgd, score
 from ..core.checks import check_labels, check_number
 from ..core.device import full_precision
+from ..core.probe import repeat
 from ..sets.sets import check_images, check_latents, sample_ball
 
 # %% ../../nbs/api/attack/14_strong.ipynb #336a0737
@@ -191,7 +192,7 @@ def starts(
     if not ATTACKS[name].random:
         yield torch.zeros(n, k, device=device)
         return
-    for r in range(restarts):
+    for r in repeat(restarts):
         this = (seed + 1_000_003 * r + 7919 * list(ATTACKS).index(name)) % 2**63
         yield ball.sample(n, k, torch.Generator().manual_seed(this)).to(device)
 

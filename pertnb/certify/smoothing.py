@@ -24,6 +24,7 @@ from ..core import memo
 from ..attack.attack import frozen
 from ..core.checks import check_labels, check_number, described
 from ..core.device import full_precision
+from ..core.probe import probing, run_all, stretch
 from ..models.nets import fuse
 from ..data.pairs import generator, to_float
 from ..sets.sets import check_latents
@@ -154,7 +155,8 @@ class Noisy:
         self.generators = [generator("smoothing", seed, i, device=x.device) for i in name_images(ids, len(x))]
         self.pset, self.model = fuse(pset), fuse(model)
         self.x, self.sigma, self.centre, self.batch_size = x, sigma, centre, batch_size
-        self.mu, self.scale = (torch.cat(p) for p in zip(*map(pset.prior, x.split(batch_size))))
+        priors = lambda n: [torch.cat(p) for p in zip(*map(pset.prior, x[:n].split(batch_size)))]
+        self.mu, self.scale = (stretch(p, len(x)) for p in run_all("priors", priors, len(x), batch_size, pset))
 
     def draw(self, i, n):
         "The next n draws of u for images i: (len(i), n, K)."
@@ -175,6 +177,13 @@ class Noisy:
 
     def count(self, i, n):
         "Votes (len(i), classes, ...), int32, of images i in their next n draws."
+        few = lambda k: self.count_all(i[:-(-k // n)], min(k, n)) # k draws: those of all images, without a probe
+        alike = self.pset, self.model, n
+        votes = stretch(run_all("draws", few, len(i) * n, self.batch_size, alike), len(i))
+        return votes if probing() is None else n // votes.sum(1, keepdim=True) * votes # as if the others agreed
+
+    def count_all(self, i, n):
+        "As `count`."
         most, groups = min(n, DRAWS_AT_ONCE), i.split(max(1, self.batch_size // min(n, DRAWS_AT_ONCE)))
         return torch.cat([sum(self.count_block(g, min(most, n - lo)) for lo in range(0, n, most)) for g in groups])
 
@@ -326,7 +335,7 @@ def certify_at(
     hits, used, done = torch.zeros_like(top), torch.zeros_like(live), 0
     certified, given_up = np.zeros(top.shape, bool), np.zeros(top.shape, bool)
     while len(live) and done < n and p0 < 1:
-        step = min(max(16, done // 4), n - done)
+        step = n if probing() else min(max(16, done // 4), n - done) # a probe counts all the draws that are allowed
         hits[live] += noisy.count(live, step).gather(1, top[live, None]).squeeze(1)
         used[live] = done = done + step
         i, k = live.cpu().numpy(), hits[live].cpu().numpy()
@@ -412,10 +421,13 @@ def attack_certified(
     if not len(i): return pd.DataFrame(dict(image=[], radius=[], prediction=[], attacked=[]))
     x, radius, prediction = x[i], radius[i], prediction[i]
     reach = radius.to(x) * (1 - 1e-5)
-    with frozen(model):
-        net = Smoothed(pset, model, x, reach, sigma, generator("attacked noise", seed), draws)
-        worst = worst_case(net, prediction, Ball(1.), steps, restarts, seed, attacks, max(1, batch_size // draws))
-    centre, fresh = reach[:, None] * worst.d, f"judge {seed}"
+    def attack(k): # k draws: those of all images, without a probe
+        few = -(-k // draws)
+        net = Smoothed(pset, model, x[:few], reach[:few], sigma, generator("attacked noise", seed), min(k, draws))
+        at_once = max(1, batch_size // draws)
+        return worst_case(net, prediction[:few], Ball(1.), steps, restarts, seed, attacks, at_once).d
+    with frozen(model): d = run_all("attacks on certificates", attack, len(x) * draws, batch_size)
+    centre, fresh = reach[:, None] * stretch(d, len(x)), f"judge {seed}"
     there = predict(pset, model, x, sigma, n, alpha, seed=fresh, centre=centre, batch_size=batch_size)
     columns = dict(image=i, radius=radius, prediction=prediction, attacked=there)
     return pd.DataFrame({name: values.cpu() for name, values in columns.items()})

@@ -10,7 +10,7 @@ __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_
            'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key', 'describe',
            'add_classes', 'class_name', 'describe_module', 'describe_function', 'describe_class', 'is_empty', 'Kept',
            'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_bundle', 'sound_bundle', 'part',
-           'rows', 'kept_shards', 'with_more', 'ordered', 'append', 'read']
+           'rows', 'kept_shards', 'with_more', 'ordered', 'part_cost', 'rows_cost', 'append', 'read']
 
 # %% ../../nbs/api/core/00e_memo.ipynb #ea168a1f
 import ast
@@ -32,6 +32,7 @@ import torch
 from safetensors.torch import load, save
 from .clock import check_time
 from .paths import atomic_write, digest, locked, runs_dir, sweep
+from .probe import keep_cost, outline, probing, stand_in, stretch
 from .rows import join_rows, parse_rows, rows_text
 
 # %% ../../nbs/api/core/00e_memo.ipynb #486350a5
@@ -554,7 +555,8 @@ def place(
     code = Code()
     description = describe(dict(functions=functions, **inputs), code)
     key = dict(name=name, inputs=description, code=code.digest())
-    return Kept(runs_dir() / f"{name}-{digest(json.dumps(key, sort_keys=True).encode())[:10]}", key)
+    folder = runs_dir() / f"{name}-{digest(json.dumps(key, sort_keys=True).encode())[:10]}"
+    return Kept(folder, key | dict(outline=outline(inputs)) if probing() else key)
 
 # %% ../../nbs/api/core/00e_memo.ipynb #147f6206
 class Damaged(ValueError):
@@ -627,15 +629,18 @@ def sound_bundle(
 def part(
     kept, # Kept
     name, # of the part
-    work, # () -> rows (DataFrame), and {name: tensor} or None
+    work, # () or [units] -> rows (DataFrame), and {name: tensor} or None
     last=True, # whether no other part follows: then no time box stops after it
+    units=None, # numbers of the images that work is given, if it is given any
+    like=None, # what the part costs the same as; None: as no other
 ):
-    "Rows and tensors that work() gives; read if they are kept, else made and kept."
+    "Rows and tensors that work gives; read if they are kept, else made and kept."
+    if probing(): return part_cost(kept, name, work, units, like)
     with locked(kept.folder / f"{name}.lock"):
         files = sound_bundle(kept.folder, name)
         new = files is None
         if new:
-            rows, tensors = work()
+            rows, tensors = work() if units is None else work(units)
             files = {".csv": rows_text(rows)}
             if tensors: files[".safetensors"] = save({k: v.detach().cpu().contiguous() for k, v in tensors.items()})
             kept.open()
@@ -655,6 +660,7 @@ def rows(
     shard=(0, 1), # number of this process, and how many there are
 ):
     "Rows of all units in the order of `todo`; missing ones of this process are made; `attrs`: number kept before."
+    if probing(): return rows_cost(kept, name, list(todo), work, chunk, of)
     mine = f"{name}-{shard[0]}"
     with locked(kept.folder / f"{mine}.lock"):
         shards = kept_shards(kept, name, None if shard[1] == 1 else mine)
@@ -708,6 +714,24 @@ def ordered(
     by_order = dict(key=lambda units: units.map(order), kind="stable", ignore_index=True)
     rows = pd.concat(out, ignore_index=True).sort_values(of, **by_order)
     rows.attrs = dict(there=there)
+    return rows
+
+# %% ../../nbs/api/core/00e_memo.ipynb #6f615d75
+def part_cost(
+    kept, name, work, units, like, # as of `part`
+):
+    "`part` under a probe: rows and tensors of a few units, repeated to the number of all."
+    if units is None: return keep_cost(kept, name, like or name, lambda k: work(), 1, None)
+    rows, tensors = keep_cost(kept, name, like or name, lambda k: work(units[:k]), len(units), None)
+    return stand_in(rows, units, "image"), {k: stretch(v, len(units)) for k, v in (tensors or {}).items()}
+
+
+def rows_cost(
+    kept, name, todo, work, chunk, of, # as of `rows`
+):
+    "`rows` under a probe: rows of a few units, repeated for all."
+    rows = stand_in(keep_cost(kept, name, name, lambda k: work(todo[:k]), len(todo), chunk), todo, of)
+    rows.attrs = dict(there=0)
     return rows
 
 # %% ../../nbs/api/core/00e_memo.ipynb #96effc7d

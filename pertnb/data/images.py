@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['CIFAR10_CLASSES', 'PHOTOS', 'CLASSES', 'STAND_INS', 'SPLITS', 'TORCHVISION', 'SPLIT_FILES', 'TEST_PART', 'GAP',
-           'SCALES', 'class_names', 'check_split', 'read_image', 'read_folders', 'torchvision_class',
+           'SCALES', 'SIZES', 'class_names', 'check_split', 'read_image', 'read_folders', 'torchvision_class',
            'read_torchvision', 'find_source', 'stamp_split', 'is_reachable', 'socket_timeout', 'download', 'read_photo',
-           'photo_region', 'crops', 'photos', 'digits', 'read_split', 'load_split', 'load_images', 'published_order',
-           'resolve_data']
+           'photo_region', 'crops', 'photos', 'digits', 'read_split', 'load_split', 'random_pixels', 'random_images',
+           'load_images', 'published_order', 'resolve_data']
 
 # %% ../../nbs/api/data/02_data.ipynb #9c7e2e52
 import os
@@ -26,6 +26,7 @@ from PIL import Image
 from ..core.arrays import find_fault, once, open_array, read_info, save_array, stamp_files
 from ..core.checks import check_number
 from ..core.paths import data_root, locked, shorten_path
+from ..core.probe import probing
 
 # %% ../../nbs/api/data/02_data.ipynb #a306fd76
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
@@ -318,6 +319,29 @@ def load_split(
     if fault: print(f"{fault}: made again", flush=True)
     return tuple(map(open_array, files))
 
+# %% ../../nbs/api/data/02_data.ipynb #20fb3a8a
+SIZES = {"cifar10": {"train": 50_000, "test": 10_000}, "mnist": {"train": 60_000, "test": 10_000}}
+
+
+def random_pixels(
+    lead,  # shape in front of the images', e.g. (N,)
+    shape, # of an image (C, H, W)
+):
+    "Images of random pixels, uint8 (*lead, *shape), which overlap in memory: to be read only."
+    n, one = np.prod(lead), np.prod(shape)
+    pixels = torch.randint(256, (n + one,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    strides = [torch.empty(s, device="meta").stride() for s in (lead, shape)]
+    return pixels.as_strided((*lead, *shape), strides[0] + strides[1])
+
+
+def random_images(
+    name,  # one of SIZES
+    split, # "train" or "test"
+):
+    "As many images of random pixels as the split has, and labels."
+    n, shape = SIZES[name][split], (1, 28, 28) if name == "mnist" else (3, 32, 32)
+    return random_pixels((n,), shape), torch.arange(n) % len(CLASSES[name])
+
 # %% ../../nbs/api/data/02_data.ipynb #0371fad7
 def load_images(
     name,      # "cifar10", "mnist", "photos" or "digits"
@@ -329,6 +353,7 @@ def load_images(
     check_split(split)
     if name == "photos": return photos(split)
     if name == "digits": return digits(split)
+    if probing(): return random_images(name, split)
     return load_split(name, split, Path(root or data_root()))
 
 # %% ../../nbs/api/data/02_data.ipynb #05e24092
@@ -357,6 +382,7 @@ def resolve_data(
         print(f"data: {built_in[name]}, as asked for")
         return name
     wanted = auto if name == "auto" else name
+    if probing(): return wanted
     try: found = find_source(wanted, root) or download(wanted, root) and "download"
     except FileNotFoundError as error:
         if name != "auto": raise

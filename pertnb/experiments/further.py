@@ -60,8 +60,7 @@ class ExplorerSettings(Source):
     show: int | None = None # the image shown first; None: the first that the first classifier gets right at u = 0
 
 
-@experiment("machines", smoke=dict(estimated=()), quick={}, overnight={}, fast={}, paper={})
+@experiment("machines", smoke=dict(estimated=("smoke",)), quick={}, overnight={}, fast={}, paper={})
 class MachinesSettings(Source):
     "Settings of 15_machines."
-    estimated: tuple = ("overnight", "fast", "paper") # presets to estimate where no run is kept: three minutes of CPU time
-    rate: float = 100.     # assumed of a GPU, in 10^12 floating-point operations per second
+    estimated: tuple = ("overnight", "fast", "paper") # presets to estimate where no run is kept: minutes of CPU time each

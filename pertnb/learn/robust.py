@@ -23,6 +23,7 @@ from ..models.nets import make_classifier
 from .losses import check_method, choose_point, set_loss
 from ..data.pairs import crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
 from ..core.paths import data_root
+from ..core.probe import probing, run_all, stretch
 from ..attack.strong import strong_attack
 from .train import Schedule, build_from, fit
 
@@ -90,11 +91,13 @@ def validation_loss(
     "validate(module) for `fit`: the method's mean loss on the images, the same draws at every call."
     loss = classifier_loss(method, views, pset, pad=0, **attack)
     def validate(module):
-        total = 0
-        for k, i in enumerate(views.index.split(batch_size)):
-            value, _ = loss(module, i, generator("validation", seed, k, device=i.device), 0.)
-            total = total + value.detach() * len(i)
-        return total / len(views)
+        def mean(n):
+            total = 0
+            for k, i in enumerate(views.index[:n].split(batch_size)):
+                value, _ = loss(module, i, generator("validation", seed, k, device=i.device), 0.)
+                total = total + value.detach() * len(i)
+            return total / n
+        return run_all("validation", mean, len(views), batch_size)
     return validate
 
 # %% ../../nbs/api/learn/11_robust.ipynb #c96df320
@@ -142,7 +145,7 @@ def load_pretrained(
     device,  # torch.device
 ):
     "robustbench's model for a method, in eval mode; None, with a message, without the package; None for other methods."
-    if method not in ROBUSTBENCH: return None
+    if method not in ROBUSTBENCH or probing(): return None
     name, threat = ROBUSTBENCH[method]
     try: from robustbench.utils import load_model
     except ImportError:
@@ -202,7 +205,10 @@ def is_correct(
 ):
     "Whether each image is classified as its label: bool (N,)."
     check_labels(y, len(x))
-    return torch.cat([model(to_float(a)).argmax(1) == b for a, b in zip(x.split(batch_size), y.split(batch_size))])
+    def correct(n):
+        parts = zip(x[:n].split(batch_size), y[:n].split(batch_size))
+        return torch.cat([model(to_float(a)).argmax(1) == b for a, b in parts])
+    return stretch(run_all("predictions", correct, len(x), batch_size), len(x))
 
 # %% ../../nbs/api/learn/11_robust.ipynb #95f9d0b7
 def accuracy_rows(
@@ -325,13 +331,15 @@ def evaluate(
                       x=x, y=y, radii=[float(r) for r in radii], steps=steps, strong_steps=strong_steps, seed=seed,
                       chunk=chunk, precision="float32")
     def look(): return unattacked_rows(model, test, ood).assign(precision="float32"), None
-    def attack(lo):
-        hi = min(lo + chunk, len(x))
+    def attack(images):
+        lo, hi = images[0], images[-1] + 1
         rows, u = attack_part(model, pset, x, y, lo, hi, len(test), radii, steps, strong_steps, seed)
         return rows.assign(precision="float32"), dict(u=u)
     parts, us = [memo.part(kept, "accuracy", look, last=False)[0]], []
     for lo in range(0, len(x), chunk):
-        rows, tensors = memo.part(kept, f"attacked-{lo:06}", partial(attack, lo), last=lo + chunk >= len(x))
+        images = range(lo, min(lo + chunk, len(x)))
+        like = "all radii" if lo < len(test) else "the largest radius"
+        rows, tensors = memo.part(kept, f"attacked-{lo:06}", attack, lo + chunk >= len(x), images, like)
         parts.append(rows)
         us.append(tensors["u"])
     return pd.concat(parts, ignore_index=True), torch.cat(us).to(x.device)

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'Schedule', 'piecewise', 'epoch_order', 'batch_indices', 'Run', 'train_step', 'check_losses', 'log_row',
            'judge_weights', 'finish_row', 'stop', 'restore_row', 'check_processes', 'loop', 'train_run', 'build_from',
-           'fit']
+           'measure_run', 'rehearse', 'fit']
 
 # %% ../../nbs/api/learn/10_train.ipynb #400e8b45
 import json
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from ..core.device import COMPILE, as_written, choose_device, compile_module, fr
 from ..core.device import training_autocast, training_precision, widen_outputs
 from .parallel import share_batch_norm
 from ..core.paths import locked, read_tensors
+from ..core.probe import probing
 from ..core.random import generator
 from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log, write_own
 
@@ -321,6 +322,47 @@ def build_from(
         return module
     return made
 
+# %% ../../nbs/api/learn/10_train.ipynb #343d20c1
+def measure_run(
+    run,   # a Run; its module takes a few steps
+    costs, # probe.Costs
+    rows,  # of the log
+):
+    "probe.Cost of a run, and the numbers that its last measured step and its validation logged."
+    accelerator = Accelerator(cpu=run.device.type == "cpu", mixed_precision="no")
+    hook = run.module.register_forward_hook(widen_outputs)
+    optimizer = OPTIMIZERS[run.schedule.optimizer](run.module.parameters(), run.schedule)
+    module, optimizer = accelerator.prepare(run.module, optimizer)
+    few = lambda k: replace(run, schedule=replace(run.schedule, batch_size=k))
+    step, numbers = costs.scale(lambda k: train_step(few(k), module, optimizer, accelerator, 0), run.batch)
+    numbers = {k: float(v) for k, v in numbers.items()}
+    cost = run.steps * step
+    if run.validate is not None:
+        with frozen(module), training_autocast(run.device):
+            check, value = costs.scale(lambda _: run.validate(module), 1)
+        cost, numbers["validation"] = cost + rows * check, float(value)
+    hook.remove()
+    weights = 4 * sum(p.numel() * p.element_size() for p in run.module.parameters())
+    return replace(cost, memory=step.memory + weights), numbers
+
+
+def rehearse(
+    run,  # a Run
+    kept, # memo.Kept
+    log_every, # steps between rows of the log
+):
+    "In place of training, under a probe: the module, untrained, and a log of one row with the seconds that it would take."
+    costs = probing()
+    if kept.folder not in costs.results:
+        cost, numbers = measure_run(run, costs, math.ceil(run.steps / log_every))
+        costs.record(kept.key["name"], cost)
+        speed = run.steps * run.batch / cost.seconds
+        log = pd.DataFrame([dict(step=run.steps, epoch=run.steps / run.steps_per_epoch, **numbers, lr=run.rate(run.steps - 1),
+                                 seconds=cost.seconds, samples_per_s=speed)])
+        log.attrs = dict(folder=str(kept.folder), seconds=cost.seconds, device=str(run.device))
+        costs.results[kept.folder] = run.module.eval(), log
+    return costs.results[kept.folder]
+
 # %% ../../nbs/api/learn/10_train.ipynb #176c8f71
 def fit(
     name,     # of the run
@@ -343,6 +385,7 @@ def fit(
         torch.manual_seed(int(generator("weights", seed).initial_seed()))
         module = build().to(device=device, memory_format=torch.channels_last)
     run = Run(module, loss, index, schedule, seed, kept.folder, device, validate)
+    if probing(): return rehearse(run, kept, log_every or min(run.steps_per_epoch, 200))
     process = PartialState(cpu=device.type == "cpu", timeout=timedelta(weeks=4))
     # several processes all go in, whatever each of them sees
     done = load_finished(run) if process.num_processes == 1 and not (run.folder/"state.safetensors").exists() else None

@@ -15,6 +15,7 @@ from ..attack.attack import pgd
 from ..core.checks import check_columns, check_number
 from ..models.cvae import kl, pixel_error
 from ..core.device import full_precision
+from ..core.probe import run_all, stretch
 from ..data.pairs import to_float
 from ..sets.sets import project, sample_ball
 
@@ -116,16 +117,18 @@ def evaluate_set(
     check_number("steps", steps, whole=True)
     check_number("n_samples", n_samples, 1, whole=True)
     check_number("batch_size", batch_size, 1, whole=True)
-    draws = draw_quality(len(x), pset.latent, pset.eps, n_samples, generator)
-    device, out = next(pset.parameters()).device, []
-    for lo in range(0, len(x), batch_size):
-        part = slice(lo, lo + batch_size)
-        a, b = (to_float(t[part].to(device)) for t in (x, x_tilde))
-        pset.check(a)
-        pset.check(b, "x_tilde")
-        here = quality_rows(pset, a, b, {k: v[part].to(device) for k, v in draws.items()}, steps, error)
-        out.append({k: v.cpu() for k, v in here.items()})
-    rows = pd.DataFrame({k: torch.cat([o[k] for o in out]).numpy() for k in out[0]})
+    device = next(pset.parameters()).device
+    def judge(n):
+        draws, out = draw_quality(n, pset.latent, pset.eps, n_samples, generator), []
+        for lo in range(0, n, batch_size):
+            part = slice(lo, min(lo + batch_size, n))
+            a, b = (to_float(t[part].to(device)) for t in (x, x_tilde))
+            pset.check(a)
+            pset.check(b, "x_tilde")
+            here = quality_rows(pset, a, b, {k: v[part].to(device) for k, v in draws.items()}, steps, error)
+            out.append({k: v.cpu() for k, v in here.items()})
+        return pd.DataFrame({k: torch.cat([o[k] for o in out]).numpy() for k in out[0]})
+    rows = stretch(run_all("quality", judge, len(x), batch_size), len(x))
     if bad := int((~np.isfinite(rows)).any(axis=1).sum()):
         raise ValueError(f"{bad} of {len(rows)} rows are not finite: check the images and the set's weights")
     return rows

@@ -22,6 +22,7 @@ from ..models.cvae import make_cvae
 from ..core.device import full_precision
 from ..data.pairs import to_float
 from ..core.paths import read_tensors, write_tensors
+from ..core.probe import run_all, stretch
 from ..core.plugins import find_object
 
 # %% ../../nbs/api/sets/07_sets.ipynb #495c9b0f
@@ -253,14 +254,16 @@ def latent_norms(
     model = getattr(cvae, "cvae", cvae)
     device = next(model.parameters()).device
     batch_size = batch_size or max(1, 512_000 // x[0, 0].numel())
-    out = []
-    for a, b in zip(x.split(batch_size), x_tilde.split(batch_size)):
-        a, b = to_float(a.to(device)), to_float(b.to(device))
-        with torch.no_grad():
-            mu, logvar = model.prior(a)
-            q = model.posterior(a, b)[0]
-        out.append(((q - mu) * (-logvar / 2).exp()).norm(dim=1).cpu())
-    return torch.cat(out)
+    def norms(n):
+        out = []
+        for a, b in zip(x[:n].split(batch_size), x_tilde[:n].split(batch_size)):
+            a, b = to_float(a.to(device)), to_float(b.to(device))
+            with torch.no_grad():
+                mu, logvar = model.prior(a)
+                q = model.posterior(a, b)[0]
+            out.append(((q - mu) * (-logvar / 2).exp()).norm(dim=1).cpu())
+        return torch.cat(out)
+    return stretch(run_all("latent norms", norms, len(x), batch_size, (model, x[:1])), len(x))
 
 
 def select_radius(

@@ -4,34 +4,33 @@
 
 # %% auto #0
 __all__ = ['STAGES', 'CONTINUE', 'COMMAND', 'is_command', 'make_section', 'Stage', 'tell_set', 'tell_classifier', 'tell_noise',
-           'tell_quality', 'tell_judged', 'tell_certified', 'check_stages', 'estimate_stage', 'estimate_noise',
-           'estimate_certificates', 'announce_stages', 'run_stage', 'read_ledger', 'list_unfinished', 'describe_stage',
-           'tabulate_stages', 'write_stages', 'run_stages', 'run_from_words']
+           'tell_quality', 'tell_judged', 'tell_certified', 'check_stages', 'estimate_stages', 'announce_stages',
+           'run_stage', 'read_ledger', 'list_unfinished', 'describe_stage', 'tabulate_stages', 'write_stages',
+           'run_stages', 'run_from_words']
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #486fdaac
+import io
 import math
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 import pandas as pd
 import torch
-from ..certify import smoothing
 from ..core import memo
 from ..core.clock import Unfinished, time_box, time_is_up
 from ..core.paths import commit, device_name
+from ..core.probe import Cost, probe
 from ..data.images import CLASSES
 from ..experiments import presets
 from ..experiments.cifar10c import SET_METHODS
 from ..experiments.cifar10c_certified import QUARTILES, Cifar10C, is_certified
 from ..experiments.cifar10c_robust import PAPER_RADII
-from ..learn import robust, smoothed
-from ..learn.train import Schedule
+from ..learn import robust
 from ..measure import quality
-from ..models.nets import make_classifier
 from ..report import tables
-from ..sets.sets import packaged_set
-from . import estimate, roofline
+from . import estimate
 from .cli import Usage, main
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #e62243b1
@@ -146,40 +145,18 @@ def check_stages(
     return [n for n in STAGES if n in asked]
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #6bb4f0c3
-def estimate_stage(
-    s,     # Cifar10C
-    stage, # one of STAGES
+def estimate_stages(
+    s,      # Cifar10C
+    stages, # names
 ):
-    "estimate.Cost of a stage from nothing, on the section's device."
-    kind, _, which = stage.partition(" ")
-    if kind == "corruptions":
-        settings = presets.resolve("cifar10c_corruptions", dict(preset=s.preset, data=s.data, severities="5"))
-        return estimate.corruption_cost(settings, torch.device("cpu"))
-    if kind == "cvae": return estimate.cvae_training(s.cvae, s.device)
-    if kind == "quality": return estimate.cvae_judging(s.cvae, s.device)
-    experiment = s.robust if kind in ("train", "judge") else s.certified
-    pset = estimate.fresh_set(s.cvae, s.device) if experiment.retrain else packaged_set().to(s.device)
-    if kind == "train": return estimate.method_training(s.robust, which, pset, s.device)
-    if kind == "judge": return estimate.method_judging(s.robust, pset, s.device)
-    return estimate_noise(s, pset) if kind == "noise" else estimate_certificates(s, pset)
-
-
-def estimate_noise(s, pset):
-    "estimate.Cost of one training under noise."
-    c = s.certified
-    build = lambda: make_classifier(**c.net(), n_classes=10)
-    loss = lambda views: smoothed.smoothing_loss(views, pset, 1.)
-    return estimate.train_cost(build, loss, Schedule(**c.training("cvae_smoothing")), c.n_train * 49 // 50, s.device)
-
-
-def estimate_certificates(s, pset):
-    "estimate.Cost of the certificates at one noise."
-    c = s.certified
-    model = make_classifier(**c.net(), n_classes=10).to(device=s.device, memory_format=torch.channels_last).eval()
-    x = estimate.random_views(2, s.device, ()).images / 255
-    draw = lambda n: smoothing.predict(pset, model, x, 1., n, batch_size=c.sample_batch)
-    few = (5, 15) if s.device.type == "cpu" else (2000, 6000)
-    return c.n_certified / len(x) * estimate.measure_search(draw, few, 2 * c.n, s.device)
+    "{stage: probe.Cost} from nothing, on the section's device; what one stage makes is there for the next."
+    fresh, found = make_section(s.preset, s.data, s.seed, s.device), {} # a probe's views have random pixels
+    with probe(s.device) as costs, redirect_stdout(io.StringIO()):
+        for stage in stages:
+            costs.table.clear()
+            STAGES[stage](fresh)
+            found[stage] = costs.total
+    return found
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #f87fb156
 def announce_stages(
@@ -188,9 +165,8 @@ def announce_stages(
 ):
     "Print about how long each stage will take here, and its memory; nothing at `smoke` and `quick`, which are short."
     if s.preset in ("smoke", "quick"): return
-    total = estimate.Cost()
-    for stage in stages:
-        cost = estimate_stage(s, stage)
+    total = Cost()
+    for stage, cost in estimate_stages(s, stages).items():
         print(f"{stage:28} about {cost.seconds / 60:8.1f} minutes, {cost.memory / 1e9:5.1f} GB", flush=True)
         total += cost
     print(f"{s.preset}: about {total.seconds / 3600:.1f} hours and {total.memory / 1e9:.1f} GB on this device "
