@@ -1883,6 +1883,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                    'pertnb.learn.mend.Mending.forward': ('api/learn/mend.html#mending.forward', 'pertnb/learn/mend.py'),
                                    'pertnb.learn.mend.Mending.train': ('api/learn/mend.html#mending.train', 'pertnb/learn/mend.py'),
                                    'pertnb.learn.mend.find_far': ('api/learn/mend.html#find_far', 'pertnb/learn/mend.py'),
+                                   'pertnb.learn.mend.lack_contrast': ('api/learn/mend.html#lack_contrast', 'pertnb/learn/mend.py'),
                                    'pertnb.learn.mend.measure_tolerance': ('api/learn/mend.html#measure_tolerance', 'pertnb/learn/mend.py'),
                                    'pertnb.learn.mend.mend': ('api/learn/mend.html#mend', 'pertnb/learn/mend.py'),
                                    'pertnb.learn.mend.mend_loss': ('api/learn/mend.html#mend_loss', 'pertnb/learn/mend.py')},
