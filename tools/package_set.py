@@ -79,8 +79,9 @@ def main():
     source["device"] = f"CPU, {args.threads} threads"
     kept = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision", "steps", "views_digest"
     last = {k: log[-1][k] for k in ("mse", "kl")}
+    seen = log[-1]["step"] * settings.batch_size
     pset.info = {k: source[k] for k in kept} | dict(mended=pset.info["mended"], coverage=settings.coverage,
-                                                    beta=settings.beta, last=last)
+                                                    beta=settings.beta, last=last, pairs_seen=seen)
     path = package_root() / "weights" / f"{NAME}.safetensors"
     pset.save(path, half=True)
     pset = sets.load_set(path)  # what is measured is what ships: weights rounded to half precision

@@ -122,7 +122,7 @@ NET_FIELDS = "latent width bottleneck blocks features maps patch encoder_patch s
                        n_show=4, width=16, blocks=1, mend_images=40, excess_steps=3),
             quick={},
             overnight=dict(n_train=50_000, n_test=200, epochs=24., latent=96, width=64, bottleneck=32, blocks=4, maps=16,
-                           beta=0.025, coverage=0.993, excess_weight=0.2, excess_tolerance=0.011,
+                           beta=0.025, coverage=0.993, excess_weight=0.2, excess_tolerance=0.01,
                            mend_images=40_000, excess_steps=60),
             fast=dict(PAPER_CVAE, pairings=("centered",), n_train=50_000, n_test=2000, epochs=200., batch_size=512,
                       lr=2e-3, clip=10., compile="reduce-overhead", mend_images=100_000),

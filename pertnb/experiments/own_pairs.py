@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['OWN_PRESETS', 'OwnSettings', 'is_example', 'classifier_settings', 'OwnParts', 'DescribedParts', 'OwnTraining',
-           'OwnSet', 'DescribedSet', 'OwnQuality', 'OwnClassifiers', 'AttackedClassifiers', 'JudgedClassifiers',
-           'CertifiedClassifiers', 'OwnImages', 'OwnExtremes', 'OwnPairs', 'SavedPairs']
+           'OwnSet', 'DescribedSet', 'OwnQuality', 'OwnWorst', 'OwnClassifiers', 'AttackedClassifiers',
+           'JudgedClassifiers', 'CertifiedClassifiers', 'OwnImages', 'OwnExtremes', 'OwnPairs', 'SavedPairs']
 
 # %% ../../nbs/api/experiments/07_own_pairs.ipynb #facc28de
 import math
@@ -20,16 +20,17 @@ from ..data.pairs import PairsOf, to_float
 from . import own, own_report
 from .cifar10c import RobustSettings
 from .presets import Source, experiment
-from .section import Section, step
+from .section import MendSettings, Section, step
 from ..learn import robust
 from ..learn.learn import learn
+from ..learn.mend import mend
 from ..learn.train import Schedule
-from ..measure import quality
+from ..measure import excess, quality
 from ..sets.sets import latent_norms
 
 # %% ../../nbs/api/experiments/07_own_pairs.ipynb #2f10bd1b
 OWN_PRESETS = dict(
-    smoke=dict(n_train=120, n_test=12, n_pairs=24, copies=2, positions=64, pairs_seen=300, pgd_steps=3, n_samples=2,
+    smoke=dict(n_train=120, n_test=12, n_pairs=24, copies=2, positions=64, pairs_seen=300, mend_images=40, pgd_steps=3, n_samples=2,
                n_show=4, n_attacked=6, strong_steps=2, epochs_standard=1., epochs_robust=1.),
     quick={},
     overnight=dict(n_train=4000, n_test=500, n_pairs=1000, positions=256, pairs_seen=500_000, n_attacked=500,
@@ -41,7 +42,7 @@ OWN_PRESETS = dict(
 
 # %% ../../nbs/api/experiments/07_own_pairs.ipynb #31dcacc1
 @experiment("your_own_pairs", **OWN_PRESETS)
-class OwnSettings(Source):
+class OwnSettings(MendSettings, Source):
     "Settings of 13_your_own_pairs."
     data: str = "photos"       # images for the function: a data set, or a folder of images or class folders
     pairs: str = ""            # folder with clean/ and perturbed/; "": what `function` makes of `data`
@@ -61,7 +62,8 @@ class OwnSettings(Source):
     pairs_seen: int = 30_000   # in training, about
     epochs: float = 0.         # passes over the training images; 0: by `pairs_seen`
     lr: float = 1.5e-3         # peak
-    coverage: float = 1.       # share of the validation pairs within the radius
+    coverage: float = 0.99
+    excess_weight: float = 0.1
     pad: int = 0               # pixels of a joint random crop and flip of a pair; 0: none, since place may matter
     pgd_steps: int = 50        # of the approximation errors
     n_samples: int = 5         # for the expected approximation error
@@ -166,12 +168,15 @@ class OwnSet(OwnTraining):
 
     @step
     def set(self):
-        "The set with its radius, and with the names of its pairs; saved in the folder."
+        "The set with its radius, mended, and with the names of its pairs; saved in the folder."
         (found, log), case, s = self.training(), self.pairs(), self.settings
         source = {k: asdict(s)[k] for k in own.SOURCE}
         about = dict(source=source, classes=list(case.train.classes),
                      **self.source(len(case.train), seconds=log.seconds.sum()))
         pset = own_report.with_radius(found, self.norms(), s.coverage, about)
+        if plan := s.plan()["plan"]:
+            pairs = PairsOf(self.views()[0].to(self.device), pad=s.pad)
+            pset, _ = mend(pset, pairs, plan, s.seed, device=self.device, progress=False)
         pset.save(self.folder / "set.safetensors")
         return pset
 
@@ -211,8 +216,30 @@ class OwnQuality(DescribedSet):
         found = quality.evaluate_set(self.set(), x, x_tilde, generator("quality", s.seed), s.pgd_steps, s.n_samples)
         return found.assign(none=self.unchanged(), image=image.numpy(), pair=pair.numpy())
 
+# %% ../../nbs/api/experiments/07_own_pairs.ipynb #ae7d9cbb
+class OwnWorst(OwnQuality):
+    "The worst points of the set are looked for: excess, and blank images."
+    @step
+    def worst_points(self):
+        "measure.excess.Extremes on the first test images, at most 40; its rows are in the folder."
+        views = self.views()[2]
+        i = views.index[:40]
+        found = excess.find_extremes(self.set(), views.images[i], views.corrupted[:, i],
+                                     generator("extremes", self.seed), self.settings.pgd_steps)
+        self.keep("extremes", found.rows)
+        return found
+
+    def draw_worst(self,
+        n, # images, at most
+    ):
+        "Test images (n, C, H, W), and {aim: the points of their sets (n, C, H, W) that were found}."
+        views = self.views()[2]
+        x = to_float(views.images[views.index[:n]].to(self.device))
+        found = self.worst_points().u
+        return x, {aim: self.set().perturb(x, u[:n].to(self.device)) for aim, u in found.items()}
+
 # %% ../../nbs/api/experiments/07_own_pairs.ipynb #904d4fe4
-class OwnClassifiers(OwnQuality):
+class OwnClassifiers(OwnWorst):
     "Classifiers are trained on the pairs and in the set."
     @step
     def classifiers(self):
@@ -341,6 +368,7 @@ class OwnPairs(OwnExtremes):
         with torch.no_grad(): encoded = pset.encode(*(to_float(t[:200].to(self.device)) for t in held_out))
         active = int((encoded.std(0) > .1).sum())
         sentences = own_report.advise(rows, pset.eps, pset.latent, active, len(self.pairs().train))
+        sentences += own_report.judge_worst(self.worst_points().rows)
         if judged is None: return sentences
         return sentences + own_report.describe_classifiers(judged, own_report.name_radii(pset))
 

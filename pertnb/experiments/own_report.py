@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['QUARTERS', 'METHOD_NAMES', 'REPORT_STYLE', 'REPORT_PAGE', 'explain_radius', 'with_radius', 'decode_nearest',
            'interpolate', 'tabulate_quality', 'name_radii', 'tabulate_contained', 'tabulate_robustness', 'judge_fit',
-           'advise_on_latent', 'advise', 'describe_classifiers', 'write_report']
+           'advise_on_latent', 'advise', 'judge_worst', 'describe_classifiers', 'write_report']
 
 # %% ../../nbs/api/experiments/06c_own_report.ipynb #0e045075
 import pandas as pd
@@ -13,7 +13,7 @@ import torch
 from ..core.device import full_precision
 from ..core.paths import atomic_write
 from ..learn import robust
-from ..measure import quality
+from ..measure import excess, quality
 from ..sets.sets import PerturbationSet, project
 
 # %% ../../nbs/api/experiments/06c_own_report.ipynb #baebabb1
@@ -168,6 +168,20 @@ def advise(
     if n < 1000:
         out.append(f"{n} images are few: the set fits the images it was trained on better than new ones; "
                    "more pairs help more than more passes")
+    return out
+
+# %% ../../nbs/api/experiments/06c_own_report.ipynb #840c0472
+def judge_worst(
+    rows, # of measure.excess.Extremes
+):
+    "Sentences on the worst points of the set: how far they are from the pairs, and whether some are blank."
+    found = excess.summarise_extremes(rows)
+    times = found["Excess"] / max(found["Excess of views"], 1e-12)
+    out = [f"the worst point of the set lies {times:.1f} times as far from an image and its partners as these from one "
+           f"another ({found['Excess']:.4f} against {found['Excess of views']:.4f}, {len(rows)} test images)"]
+    if found["Blank"]:
+        out.append(f"{int(rows.blank.sum())} of {len(rows)} sets hold a blank image (black, white or flat): no classifier "
+                   "can be right on it; raise excess_weight or mend_images, or lower coverage")
     return out
 
 # %% ../../nbs/api/experiments/06c_own_report.ipynb #5d9249fa

@@ -122,7 +122,7 @@ class ReleasedParts(Section):
         return load_views(self.data, "test", n=max(self.settings.n_test, self.settings.n_attacked))
 
     @step
-    def set(self): return packaged_set().to(self.device)
+    def set(self): return packaged_set("cifar10c_small").to(self.device)
 
     @step
     def pairs(self):

@@ -359,11 +359,11 @@ def load_set(
     except (TypeError, ValueError) as error: raise ValueError(f"{path}: {error}") from None
 
 # %% ../../nbs/api/sets/07_sets.ipynb #5f6f4f19
-PACKAGED = "cifar10c_small",
+PACKAGED = "cifar10c", "cifar10c_small"
 
 
 def packaged_set(
-    name="cifar10c_small", # one of PACKAGED
+    name="cifar10c", # one of PACKAGED
 ):
     "A PerturbationSet that comes with the package."
     if name not in PACKAGED: raise ValueError(f"unknown packaged set {name!r}: known are {', '.join(PACKAGED)}")

@@ -79,7 +79,7 @@ def batches(self: Benchmarks): return plain.plain_batches(self.views, self.setti
 
 @patch(as_prop=True)
 @step
-def pset(self: Benchmarks): return packaged_set()
+def pset(self: Benchmarks): return packaged_set("cifar10c_small")
 
 
 @patch(as_prop=True)
