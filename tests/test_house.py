@@ -1,4 +1,4 @@
-"""The packages stand in one order, and no import runs upward."""
+"""The packages stand in one order, no import runs upward, and a public name belongs to one module."""
 import ast
 import importlib
 import pkgutil
@@ -41,3 +41,19 @@ def test_no_import_runs_upward(module):
 def test_a_package_gives_its_names(package):
     face = importlib.import_module(f"pertnb.{package}")
     assert face.__all__ and all(getattr(face, name) is not None for name in face.__all__)
+
+
+def public_names(module):
+    "Names that a module exports as nbdev writes them; none of a face, which gives the names of other modules."
+    for node in ast.parse(open(importlib.util.find_spec(module).origin, encoding="utf-8").read()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return ast.literal_eval(node.value)
+    return []
+
+
+def test_a_public_name_belongs_to_one_module():
+    "One name, one meaning: an error shows the modules that share it."
+    owners = {}
+    for module in MODULES:
+        for name in public_names(module): owners.setdefault(name, []).append(module)
+    assert len(owners) > 1000 and {name: modules for name, modules in owners.items() if len(modules) > 1} == {}

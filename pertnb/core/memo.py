@@ -7,10 +7,10 @@ __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_
            'definitions', 'Definition', 'definition_of', 'imported_from', 'is_plain', 'functions_in', 'Symbol',
            'symbol_of', 'clean_name', 'inner_codes', 'place_inside', 'inner_nodes', 'find_inner', 'find_symbols',
            'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text', 'names_in',
-           'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key', 'describe',
-           'add_classes', 'class_name', 'describe_module', 'describe_function', 'describe_class', 'is_empty', 'Kept',
-           'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_bundle', 'sound_bundle', 'part',
-           'rows', 'kept_shards', 'with_more', 'ordered', 'append', 'read']
+           'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key',
+           'describe_input', 'add_classes', 'class_name', 'describe_module', 'describe_function', 'describe_class',
+           'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_bundle',
+           'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more', 'ordered', 'append', 'read']
 
 # %% ../../nbs/api/core/00e_memo.ipynb #ea168a1f
 import ast
@@ -424,7 +424,7 @@ def foreign_text(
     modules = [v.__name__ for v in values.values() if isinstance(v, ModuleType) and is_ours(v.__name__)]
     links += [s for m in modules for n in names_in(thing.__code__, ()) for s in find_symbols(m, n)]
     kinds = *PLAIN, list, tuple, dict, set, torch.Tensor, np.ndarray
-    data = {n: describe(v, Code()) for n, v in values.items() if isinstance(v, kinds)}
+    data = {n: describe_input(v, Code()) for n, v in values.items() if isinstance(v, kinds)}
     return code_text(thing.__code__) + repr(data), links
 
 # %% ../../nbs/api/core/00e_memo.ipynb #752a9476
@@ -437,7 +437,7 @@ def code_key(
     return code.digest()
 
 # %% ../../nbs/api/core/00e_memo.ipynb #abf409da
-def describe(
+def describe_input(
     value, # any input of a step
     code,  # a Code, which gets the code of functions and classes
 ):
@@ -445,11 +445,11 @@ def describe(
     for kinds, say in DESCRIBED:
         if isinstance(value, kinds): return say(value, code)
     if isinstance(getattr(value, "digest", None), str):
-        index = describe(getattr(value, "index", None), code)
+        index = describe_input(getattr(value, "index", None), code)
         add_classes(value, code)
         return dict(of=type(value).__qualname__, digest=value.digest, index=index)
-    if callable(value) and hasattr(value, "__wrapped__"): return describe(value.__wrapped__, code)
-    if hasattr(value, "__dict__"): return dict(of=class_name(value, code), fields=describe(vars(value), code))
+    if callable(value) and hasattr(value, "__wrapped__"): return describe_input(value.__wrapped__, code)
+    if hasattr(value, "__dict__"): return dict(of=class_name(value, code), fields=describe_input(vars(value), code))
     raise TypeError(f"{type(value).__name__} {value!r:.60} can't be part of a key: use numbers, texts, tensors, "
                     "modules or functions, or give it an attribute `digest`, a text")
 
@@ -480,7 +480,7 @@ def describe_module(
         aside = ("training", *getattr(type(m), "NOT_IN_KEY", ()))
         public = {k: v for k, v in vars(m).items() if not k.startswith("_") and k not in aside}
         settings = {k: v for k, v in public.items() if not isinstance(v, torch.nn.Module)}
-        parts[name] = dict(of=class_name(m, code), fields=describe(settings, code))
+        parts[name] = dict(of=class_name(m, code), fields=describe_input(settings, code))
     state = module.state_dict()
     text = json.dumps([list(state), parts], sort_keys=True)
     return dict(weights=digest(*state.values()), parts=digest(text.encode()))
@@ -498,7 +498,7 @@ def describe_function(
     captured = {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     others = {k: v for k, v in captured.items() if v is not function}
-    return dict(function=function.__qualname__, captured=describe(others, code), defaults=describe(defaults, code))
+    return dict(function=function.__qualname__, captured=describe_input(others, code), defaults=describe_input(defaults, code))
 
 
 def describe_class(value, code):
@@ -520,11 +520,11 @@ DESCRIBED = (
     ((torch.device, torch.dtype, Path, np.generic), lambda value, code: str(value)),
     (torch.Generator, lambda value, code: digest(value.get_state())),
     (torch.nn.Module, describe_module),
-    ((list, tuple), lambda value, code: [describe(v, code) for v in value]),
-    ((set, frozenset), lambda value, code: sorted(str(describe(v, code)) for v in value)),
-    (Mapping, lambda value, code: {str(k): describe(v, code) for k, v in value.items()}),
-    (partial, lambda value, code: describe([value.func, value.args, value.keywords], code)),
-    (MethodType, lambda value, code: describe([value.__func__, value.__self__], code)),
+    ((list, tuple), lambda value, code: [describe_input(v, code) for v in value]),
+    ((set, frozenset), lambda value, code: sorted(str(describe_input(v, code)) for v in value)),
+    (Mapping, lambda value, code: {str(k): describe_input(v, code) for k, v in value.items()}),
+    (partial, lambda value, code: describe_input([value.func, value.args, value.keywords], code)),
+    (MethodType, lambda value, code: describe_input([value.__func__, value.__self__], code)),
     (FunctionType, describe_function),
     ((BuiltinFunctionType, ModuleType), lambda value, code: value.__name__),
     (type, describe_class))
@@ -552,7 +552,7 @@ def place(
 ):
     "Where the result of a step is kept."
     code = Code()
-    description = describe(dict(functions=functions, **inputs), code)
+    description = describe_input(dict(functions=functions, **inputs), code)
     key = dict(name=name, inputs=description, code=code.digest())
     return Kept(runs_dir() / f"{name}-{digest(json.dumps(key, sort_keys=True).encode())[:10]}", key)
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import torch
 
-from .filters import affine_inverse, gaussian_blur as blur, sample_at
+from .filters import affine_inverse, filter_gaussian, sample_at
 from .jpeg import jpeg
 from .recipes import RECIPES, TorchSource, recipe
 
@@ -89,7 +89,7 @@ def elastic_transform(
     m = affine_inverse(points, points + corners)[..., None, None]
     rows, cols = torch.meshgrid(torch.arange(h, device=x.device), torch.arange(w, device=x.device), indexing='ij')
     x = sample_at(x.float(), m[:, 1, 0]*cols + m[:, 1, 1]*rows + m[:, 1, 2], m[:, 0, 0]*cols + m[:, 0, 1]*rows + m[:, 0, 2], 'pixel')
-    d = blur(torch.stack([dx, dy], 1), c[1], 'reflect', 3.0)*c[0]
+    d = filter_gaussian(torch.stack([dx, dy], 1), c[1], 'reflect', 3.0)*c[0]
     return sample_at(x, rows + d[:, 1], cols + d[:, 0], 'edge')
 
 # %% ../../nbs/api/corruptions/03h_digital.ipynb #2ec218a1

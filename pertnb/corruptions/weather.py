@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from .filters import gaussian_blur as blur, motion_blur as blur_along, separable, weights_on_grid, windows
+from .filters import filter_gaussian, filter_motion, separable, weights_on_grid, windows
 from .filters import zoom_weights
 from .liquid import water
 from .recipes import RECIPES, TorchSource, recipe
@@ -34,7 +34,7 @@ def snow(
     rows, cols = (weights_on_grid(zoom_weights(n, c[2])) for n in layer.shape[1:])
     layer = separable(layer[:, None].double()*255, rows, cols)
     layer = layer.where(layer >= c[3]*255, 0).clamp_(0, 255).to(torch.uint8)
-    layer = blur_along(layer, angle, c[4], c[5])
+    layer = filter_motion(layer, angle, c[4], c[5])
     r, g, b = x.float().unbind(1)
     grey = (r*0.299 + g*0.587 + b*0.114)*1.5 + 127.5
     return x*c[6] + torch.maximum(x, grey[:, None])*(1 - c[6]) + (layer + layer.flip(2, 3))
@@ -145,10 +145,10 @@ def spatter(
     layer, # noise (N, H, W)
 ):
     "Drops of water or mud."
-    layer = blur(layer[:, None].double()*255, c[2])/255
+    layer = filter_gaussian(layer[:, None].double()*255, c[2])/255
     wet = layer > c[3]
     if c[5]:
-        m, colour = blur(wet*255.0, c[4])/255, (63, 42, 20)
+        m, colour = filter_gaussian(wet*255.0, c[4])/255, (63, 42, 20)
         m = m.where(m >= 0.8, 0)
     else:
         m, colour = water(layer.where(wet, 0)[:, 0], c[4])[:, None], (175, 238, 238)

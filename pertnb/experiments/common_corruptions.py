@@ -19,7 +19,7 @@ from fastcore.basics import patch
 from .. import corruptions
 from ..core.paths import repo_root, runs_dir
 from ..core.rows import read_rows, write_rows
-from ..data.corrupted import BLOCK, Corrupted, corrupted_file, extend, open_corrupted
+from ..data.corrupted import BLOCK, Corrupted, corrupted_file, extend_store, open_corrupted
 from ..data.images import class_names, load_images
 from ..data.pairs import generator, load_views
 from .section import Section, step
@@ -306,7 +306,7 @@ def remake_block(self: CommonCorruptions):
     with tempfile.TemporaryDirectory() as folder:
         again = Corrupted(Path(folder)/"again.npy", train.names, 5, store.source, BLOCK)
         start = time.perf_counter()
-        extend(again, train.images[:BLOCK], BLOCK)
+        extend_store(again, train.images[:BLOCK], BLOCK)
         rate = wanted * BLOCK / (time.perf_counter() - start)
         first, blocks = again.ledger(), store.ledger()
         same = sum(first[name][0] == blocks[name][0] for name in train.names)

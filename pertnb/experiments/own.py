@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BUILT_IN_FUNCTIONS', 'SOURCE', 'load_function', 'count_arguments', 'call', 'perturb_images', 'group_equal',
            'split_alike', 'Case', 'load_clean', 'load_parts', 'drop_known', 'check_enough', 'gather', 'choose_patch',
-           'count_directions', 'choose', 'explain_choice', 'own_name', 'own_folder', 'save_classifier',
+           'count_principal_directions', 'choose', 'explain_choice', 'own_name', 'own_folder', 'save_classifier',
            'load_classifier', 'load_own', 'find_source_fault', 'read_source', 'read_classes']
 
 # %% ../../nbs/api/experiments/06b_own.ipynb #c2ca8843
@@ -223,7 +223,7 @@ def choose_patch(
     return patch
 
 # %% ../../nbs/api/experiments/06b_own.ipynb #1f1c43ba
-def count_directions(
+def count_principal_directions(
     own,       # Own
     share=.95, # of the variance
     most=800,  # pairs to look at
@@ -245,7 +245,7 @@ def choose(
     C, H, W = own.images.shape[1:]
     patch = s.patch or choose_patch((H, W), s.positions)
     coarse = choose_patch((H, W), max(16, s.positions // 4))
-    needed = count_directions(own)
+    needed = count_principal_directions(own)
     latent = s.latent or min(128, max(8, 1 << (needed - 1).bit_length()))
     width = s.width or max(48, C * patch**2 // 4)
     net = dict(name="cifar10_residual", latent=latent, width=width, bottleneck=width // 2, blocks=s.blocks, features=32,

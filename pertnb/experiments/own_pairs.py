@@ -171,7 +171,7 @@ class OwnSet(OwnTraining):
         source = {k: asdict(s)[k] for k in own.SOURCE}
         about = dict(source=source, classes=list(case.train.classes),
                      **self.source(len(case.train), seconds=log.seconds.sum()))
-        pset = own_report.with_radius(found, self.norms(), s.coverage, about)
+        pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
         pset.save(self.folder / "set.safetensors")
         return pset
 
