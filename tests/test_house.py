@@ -2,6 +2,7 @@
 import ast
 import importlib
 import pkgutil
+from collections import Counter
 
 import pytest
 
@@ -29,6 +30,14 @@ def imports_of(module):
 def test_every_package_has_its_place(root):
     folders = {p.parent.name for p in (root / "pertnb").glob("*/__init__.py")}
     assert folders == set(ORDER) == {p.name for p in (root / "nbs" / "api").iterdir() if p.is_dir() and not p.name.startswith(".")}
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_notebooks_of_a_package_have_one_order(root, package):
+    "Each notebook has a prefix of its own, so that the names of the files give the order in which they are read."
+    names = [p.name for p in sorted((root / "nbs" / "api" / package).glob("*.ipynb"))]
+    shared = {n: c for n, c in Counter(name.split("_")[0] for name in names).items() if c > 1}
+    assert names[0].endswith(f"_{package}.ipynb") and shared == {}
 
 
 @pytest.mark.parametrize("module", MODULES)

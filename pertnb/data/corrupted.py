@@ -266,7 +266,7 @@ def corrupted_file(
 ):
     "Where their corruptions are kept, a Corrupted: the file's name says what it is made from."
     source = digest(images.numpy())
-    made_by = memo.code_key(extend) # other code, another file
+    made_by = memo.code_key(extend_store) # other code, another file
     tag = digest(json.dumps([list(names), severity, source, made_by]).encode())[:8]
     path = Path(root or data_root())/"corrupted"/f"{data}-{split}-{tag}.npy"
     return Corrupted(path, tuple(names), severity, source, len(images))
