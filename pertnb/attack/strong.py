@@ -16,7 +16,8 @@ import pandas as pd
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .attack import Ball, SearchState, cross_entropies, evaluate_points, frozen, last_point, maximise, pgd, score
+from .attack import Ball, SearchState, cross_entropies, evaluate_points, frozen, last_point
+from .attack import maximise, pgd, score
 from ..core.checks import check_labels, check_number
 from ..core.device import full_precision
 from ..sets.sets import check_images, check_latents, sample_ball

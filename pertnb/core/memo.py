@@ -377,7 +377,8 @@ def symbol_text(
     symbol, # Symbol
 ):
     "Its text, with its plain value; and the pieces that it uses: Symbols, functions and classes."
-    found, value, links = definition_of(symbol.module, symbol.name, symbol.inner), None if symbol.inner else symbol.value, []
+    found, links = definition_of(symbol.module, symbol.name, symbol.inner), []
+    value = None if symbol.inner else symbol.value
     for name, attribute in found.uses: links += find_symbols(symbol.module, name, attribute)
     for module, name in found.imports: links += imported_symbols(module, name)
     # lambdas of ours stand in the definition itself
@@ -498,7 +499,8 @@ def describe_function(
     captured = {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     others = {k: v for k, v in captured.items() if v is not function}
-    return dict(function=function.__qualname__, captured=describe_input(others, code), defaults=describe_input(defaults, code))
+    return dict(function=function.__qualname__, captured=describe_input(others, code),
+                defaults=describe_input(defaults, code))
 
 
 def describe_class(value, code):
@@ -677,8 +679,10 @@ def kept_shards(
 ):
     "{bundle: CSV in bytes} of all processes, as they are on disk."
     found = {}
-    for bundle in sorted({path.stem for suffix in (".csv", ".seal", ".lock") for path in kept.folder.glob(f"{name}-*{suffix}")}):
-        for suffix in (".csv", ".seal") if mine is None else (): sweep(kept.folder / f"{bundle}{suffix}") # of processes that were killed
+    paths = [path for suffix in (".csv", ".seal", ".lock") for path in kept.folder.glob(f"{name}-*{suffix}")]
+    for bundle in sorted({path.stem for path in paths}):
+        if mine is None: # what processes left that were killed
+            for suffix in (".csv", ".seal"): sweep(kept.folder / f"{bundle}{suffix}")
         try: files = sound_bundle(kept.folder, bundle) if mine in (None, bundle) else read_bundle(kept.folder, bundle)
         except Damaged: continue # its own process mends it
         if files: found[bundle] = files[".csv"]

@@ -186,7 +186,8 @@ def sample_at(
     "x at fractional places, bilinear: (N, C, H', W')."
     h, w = x.shape[-2:]
     grid = ([2*cols/(w - 1) - 1, 2*rows/(h - 1) - 1] if mirror == 'pixel' else [(2*cols + 1)/w - 1, (2*rows + 1)/h - 1])
-    return F.grid_sample(x, torch.stack(grid, -1).to(x.dtype), padding_mode='reflection', align_corners=mirror == 'pixel')
+    grid = torch.stack(grid, -1).to(x.dtype)
+    return F.grid_sample(x, grid, padding_mode='reflection', align_corners=mirror == 'pixel')
 
 # %% ../../nbs/api/corruptions/03a_filters.ipynb #970c90a0
 def affine_inverse(

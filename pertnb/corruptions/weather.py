@@ -21,12 +21,12 @@ from .liquid import water
 from .recipes import RECIPES, TorchSource, recipe
 
 # %% ../../nbs/api/corruptions/03g_weather.ipynb #de04b28c
-@recipe([(.1, .2, 1, .6, 8, 3, .95), (.1, .2, 1, .5, 10, 4, .9), (.15, .3, 1.75, .55, 10, 4, .9), (.25, .3, 2.25, .6, 12, 6, .85),
-         (.3, .3, 1.25, .65, 14, 12, .8)],
+@recipe([(.1, .2, 1, .6, 8, 3, .95), (.1, .2, 1, .5, 10, 4, .9), (.15, .3, 1.75, .55, 10, 4, .9),
+         (.25, .3, 2.25, .6, 12, 6, .85), (.3, .3, 1.25, .65, 14, 12, .8)],
         lambda s, c, size: dict(layer=s.normal(c[0], c[1], size), angle=s.uniform(-135, -45, ())))
 def snow(
     x,     # images (N, 3, H, W), 8 bit
-    c,     # (mean and standard deviation of the noise, zoom, cut, radius and standard deviation of the blur, part of the image)
+    c,     # (mean and standard deviation of the noise, zoom, cut, radius and deviation of the blur, part of the image)
     layer, # noise (N, H, W)
     angle, # of the fall, degrees (N,)
 ):
@@ -44,7 +44,7 @@ def snow(
 def frost_textures(
     package='imagecorruptions', # installed package with a folder `frost`
 ):
-    "The script's five photographs at a fifth of their size, 8 bit (5, 3, h, w) with zeros behind, and their sizes (5, 2)."
+    "The script's five photographs, a fifth as large, 8 bit (5, 3, h, w) with zeros behind, and their sizes (5, 2)."
     spec = find_spec(package)
     folder = Path(spec.origin).parent/'frost' if spec else None
     if not (folder and folder.is_dir()):

@@ -234,7 +234,7 @@ def draw_all_views(
     gen,     # torch.Generator
     pad=4,   # of the joint crop; 0: no crop, no flip
 ):
-    "Every view of a batch, the condition first: float (M + 1, B, C, H, W); without the original if pairs are perturbed."
+    "Views of a batch, the condition first: float (M + 1, B, C, H, W); without the original if pairs are perturbed."
     everything = [views.images.index_select(0, i), *(c.index_select(0, i) for c in views.corrupted)]
     if pad: everything = crop_flip(everything, *draw_crop_flip(len(i), pad, gen), pad)
     if pairing == "perturbed": everything = everything[1:]

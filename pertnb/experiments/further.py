@@ -63,5 +63,5 @@ class ExplorerSettings(Source):
 @experiment("machines", smoke=dict(estimated=()), quick={}, overnight={}, fast={}, paper={})
 class MachinesSettings(Source):
     "Settings of 15_machines."
-    estimated: tuple = ("overnight", "fast", "paper") # presets to estimate where no run is kept: three minutes of CPU time
+    estimated: tuple = ("overnight", "fast", "paper") # presets to estimate where no run is kept, in three CPU minutes
     rate: float = 100.     # assumed of a GPU, in 10^12 floating-point operations per second

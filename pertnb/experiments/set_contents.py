@@ -114,5 +114,6 @@ def judge_contents(
     for row in numbers.row[numbers.column == "Blank"]:
         worst = cell(row, "Excess")
         sentences.append(f"{row}: {cell(row, 'Blank'):.0f}% of the sets hold a blank image; the worst point lies "
-                         f"{worst:.3f} from all real corruptions, {worst / real:.1f} times what these are apart ({real:.3f})")
+                         f"{worst:.3f} from all real corruptions, {worst / real:.1f} times what these are apart "
+                         f"({real:.3f})")
     return sentences

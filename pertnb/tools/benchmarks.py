@@ -315,7 +315,8 @@ def name_kind(
     operator, # its name
 ):
     "The kind of an operator: a key of OPERATOR_KINDS, else elementwise arithmetic."
-    return next((kind for kind, pattern in OPERATOR_KINDS.items() if re.search(pattern, operator)), "elementwise arithmetic")
+    kinds = (kind for kind, pattern in OPERATOR_KINDS.items() if re.search(pattern, operator))
+    return next(kinds, "elementwise arithmetic")
 
 
 def profile_call(
