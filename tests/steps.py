@@ -116,7 +116,7 @@ def staged(work):
 def make_corruptions():
     images = small(2).images
     store = corrupted.corrupted_file("random", "test", corruptions.NAMES, 5, images)
-    corrupted.extend(store, images, 2)
+    corrupted.extend_store(store, images, 2)
 
 
 def count_costs():

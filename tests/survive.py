@@ -224,7 +224,7 @@ def disk(root):
         filler.unlink()
         images = torch.zeros(40, 3, 32, 32, dtype=torch.uint8)
         store = corrupted.Corrupted(small / "c.npy", ("contrast",), 5, "source", 40)
-        out["corrupted"] = error_of(corrupted.extend, store, images, 40, said=said), store.ledger() == {"contrast": []}
+        out["corrupted"] = error_of(corrupted.extend_store, store, images, 40, said=said), store.ledger() == {"contrast": []}
         store.path.unlink()
         assert ended(child(fit, small)) == 0
         return out

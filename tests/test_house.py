@@ -1,7 +1,8 @@
-"""The packages stand in one order, and no import runs upward."""
+"""The packages stand in one order, no import runs upward, and a public name belongs to one module."""
 import ast
 import importlib
 import pkgutil
+from collections import Counter
 
 import pytest
 
@@ -31,6 +32,14 @@ def test_every_package_has_its_place(root):
     assert folders == set(ORDER) == {p.name for p in (root / "nbs" / "api").iterdir() if p.is_dir() and not p.name.startswith(".")}
 
 
+@pytest.mark.parametrize("package", ORDER)
+def test_notebooks_of_a_package_have_one_order(root, package):
+    "Each notebook has a prefix of its own, so that the names of the files give the order in which they are read."
+    names = [p.name for p in sorted((root / "nbs" / "api" / package).glob("*.ipynb"))]
+    shared = {n: c for n, c in Counter(name.split("_")[0] for name in names).items() if c > 1}
+    assert names[0].endswith(f"_{package}.ipynb") and shared == {}
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_no_import_runs_upward(module):
     higher = [name for name in imports_of(module) if ORDER.index(package_of(name)) > ORDER.index(package_of(module))]
@@ -41,3 +50,19 @@ def test_no_import_runs_upward(module):
 def test_a_package_gives_its_names(package):
     face = importlib.import_module(f"pertnb.{package}")
     assert face.__all__ and all(getattr(face, name) is not None for name in face.__all__)
+
+
+def public_names(module):
+    "Names that a module exports as nbdev writes them; none of a face, which gives the names of other modules."
+    for node in ast.parse(open(importlib.util.find_spec(module).origin, encoding="utf-8").read()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return ast.literal_eval(node.value)
+    return []
+
+
+def test_a_public_name_belongs_to_one_module():
+    "One name, one meaning: an error shows the modules that share it."
+    owners = {}
+    for module in MODULES:
+        for name in public_names(module): owners.setdefault(name, []).append(module)
+    assert len(owners) > 1000 and {name: modules for name, modules in owners.items() if len(modules) > 1} == {}

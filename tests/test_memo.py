@@ -54,7 +54,7 @@ def test_all_ran(found, ran):
     "The trace saw what it must see: each kind of step, its own functions, and not those of others."
     seen = {step: {(m.partition(".")[2], name) for m, name, _ in found[step]["seen"]} for step in found}
     assert len(found) >= 44 and sum(map(len, ran.values())) > 2500
-    assert {("corruptions.weather", "fog"), ("corruptions.jpeg", "to_ycc"), ("data.corrupted", "extend"), ("core.paths", "digest")} <= seen["corruptions"]
+    assert {("corruptions.weather", "fog"), ("corruptions.jpeg", "to_ycc"), ("data.corrupted", "extend_store"), ("core.paths", "digest")} <= seen["corruptions"]
     assert {("certify.smoothing", "radius_of"), ("certify.smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
     assert {("learn.train", "fit"), ("models.unet", "Down.forward"), ("data.illumination", "Scenes.gather")} <= seen["CVAE, lights"]
     assert ("certify.smoothing", "can_gain") in seen["certificates, adaptive"] - seen["certificates"]

@@ -6,7 +6,7 @@
 __all__ = ['LOSSES', 'ATTACKS', 'STRONG', 'PIXEL_EPS', 'margin', 'dlr_loss', 'Composed', 'Shifted', 'make_objective',
            'checkpoints', 'AutoState', 'search', 'Attack', 'starts', 'seed_of', 'check_attack', 'Worst', 'worst_case',
            'strong_attack', 'pixel_ball', 'pixel_attack', 'train_search', 'pixel_train_attack', 'best_losses',
-           'check_losses', 'random_correct', 'check_accuracies', 'masking_checks']
+           'check_attack_losses', 'random_correct', 'check_accuracies', 'masking_checks']
 
 # %% ../../nbs/api/attack/14_strong.ipynb #62b60937
 import math
@@ -16,7 +16,8 @@ import pandas as pd
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .attack import Ball, SearchState, cross_entropies, evaluate_points, frozen, last_point, maximise, pgd, score
+from .attack import Ball, SearchState, cross_entropies, evaluate_points, frozen, last_point
+from .attack import maximise, pgd, score
 from ..core.checks import check_labels, check_number
 from ..core.device import full_precision
 from ..core.probe import repeat
@@ -348,7 +349,7 @@ def best_losses(
     with frozen(net): return pgd(lambda u: cross_entropies(net(u), y), start, eps, steps, step).value
 
 
-def check_losses(
+def check_attack_losses(
     net, y, # Composed, labels (B,)
     eps,    # radius
     steps,  # of PGD
@@ -421,5 +422,5 @@ def masking_checks(
     with frozen(model):
         net = Composed(pset, model, x)
         check_attack(net, y, STRONG, steps, 1)
-        rows = [*check_losses(net, y, eps, steps), *check_accuracies(net, y, eps, steps, seed_of(gen))]
+        rows = [*check_attack_losses(net, y, eps, steps), *check_accuracies(net, y, eps, steps, seed_of(gen))]
     return pd.DataFrame(rows, columns=["check", "passed", "measured"])

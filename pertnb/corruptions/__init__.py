@@ -17,9 +17,9 @@ from ..core.checks import check_number, described
 from .recipes import RECIPES, NumpySource, TorchSource
 
 # %% ../../nbs/api/corruptions/03_corruptions.ipynb #578aed76
-NAMES = ('gaussian_noise', 'shot_noise', 'impulse_noise', 'defocus_blur', 'glass_blur', 'motion_blur', 'zoom_blur', 'snow', 'frost',
-         'fog', 'brightness', 'contrast', 'elastic_transform', 'pixelate', 'jpeg_compression', 'speckle_noise', 'gaussian_blur',
-         'spatter', 'saturate')
+NAMES = ('gaussian_noise', 'shot_noise', 'impulse_noise', 'defocus_blur', 'glass_blur', 'motion_blur', 'zoom_blur',
+         'snow', 'frost', 'fog', 'brightness', 'contrast', 'elastic_transform', 'pixelate', 'jpeg_compression',
+         'speckle_noise', 'gaussian_blur', 'spatter', 'saturate')
 
 # %% ../../nbs/api/corruptions/03_corruptions.ipynb #24b1d7c3
 TRAIN = ('defocus_blur', 'glass_blur', 'motion_blur', 'zoom_blur', 'snow', 'frost', 'fog', 'brightness', 'contrast',
@@ -35,7 +35,8 @@ def find_recipe(
 ):
     "The recipe, and its parameters at the severity."
     if name not in NAMES: raise ValueError(f'unknown corruption {name!r}: known are {", ".join(NAMES)}')
-    if severity not in (1, 2, 3, 4, 5): raise ValueError(f'{name}: severity {severity!r} is unknown; it is 1, 2, 3, 4 or 5')
+    if severity not in (1, 2, 3, 4, 5):
+        raise ValueError(f'{name}: severity {severity!r} is unknown; it is 1, 2, 3, 4 or 5')
     return RECIPES[name], RECIPES[name].parameters[int(severity) - 1]
 
 # %% ../../nbs/api/corruptions/03_corruptions.ipynb #ea934ff0
@@ -123,5 +124,6 @@ def corrupt(
     **options, # of the corruption
 ):
     "Draw, then apply: the corrupted images (N, 3, H, W), uint8."
-    find_recipe(name, severity), check_batch(name, x)
+    find_recipe(name, severity)
+    check_batch(name, x)
     return apply(name, x, severity, draw(name, severity, len(x), generator, x.shape[-2:]), **options)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .filters import disk_rings, gaussian_blur as blur, motion_blur as blur_along, ring_filter, zoom_blur as zoom_over
+from .filters import disk_rings, filter_gaussian, filter_motion, filter_zoom, ring_filter
 from .recipes import RECIPES, TorchSource, recipe
 
 # %% ../../nbs/api/corruptions/03f_blurs.ipynb #a72c89a1
@@ -61,9 +61,9 @@ def glass_blur(
     "Blur, move neighbouring pixels, blur again."
     moves = dict(duplicate=copy_neighbours, exchange=exchange_neighbours)
     if swap not in moves: raise ValueError(f'glass_blur: swap={swap!r} is unknown; it is "duplicate" or "exchange"')
-    x = blur(x, c[0]).to(torch.uint8)
+    x = filter_gaussian(x, c[0]).to(torch.uint8)
     for b in back.unbind(1): x = moves[swap](x, b)
-    return blur(x, c[0])
+    return filter_gaussian(x, c[0])
 
 # %% ../../nbs/api/corruptions/03f_blurs.ipynb #7fe1e2a8
 @recipe([(6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5)], lambda s, c, size: dict(angle=s.uniform(-45, 45, ())))
@@ -73,7 +73,7 @@ def motion_blur(
     angle, # of the line, degrees (N,)
 ):
     "Blur along a line."
-    return blur_along(x, angle, *c)
+    return filter_motion(x, angle, *c)
 
 # %% ../../nbs/api/corruptions/03f_blurs.ipynb #8d99e8a7
 @recipe([1.06, 1.11, 1.16, 1.21, 1.26])
@@ -82,7 +82,7 @@ def zoom_blur(
     c, # zooms end before this
 ):
     "Mean of the image and its zooms by 1, 1.01, ..."
-    return zoom_over(x, tuple(np.arange(1, c, 0.01).tolist()))
+    return filter_zoom(x, tuple(np.arange(1, c, 0.01).tolist()))
 
 # %% ../../nbs/api/corruptions/03f_blurs.ipynb #32bb8c2e
 @recipe([.4, .6, .7, .8, 1])
@@ -91,4 +91,4 @@ def gaussian_blur(
     c, # standard deviation, pixels
 ):
     "Gaussian blur."
-    return blur(x, c)
+    return filter_gaussian(x, c)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import torch
 
-from .filters import affine_inverse, gaussian_blur as blur, sample_at
+from .filters import affine_inverse, filter_gaussian, sample_at
 from .jpeg import jpeg
 from .recipes import RECIPES, TorchSource, recipe
 
@@ -39,7 +39,8 @@ def hsv_to_rgb(
     sector = h.floor()
     f, sector = h - sector, sector.long() % 6
     p, q, t = v*(1 - s), v*(1 - f*s), v*(1 - (1 - f)*s)
-    places = torch.tensor([[3, 1, 0, 0, 2, 3], [2, 3, 3, 1, 0, 0], [0, 0, 2, 3, 3, 1]], device=h.device)   # of p, q, t, v in r, g, b
+    # of p, q, t, v in r, g, b
+    places = torch.tensor([[3, 1, 0, 0, 2, 3], [2, 3, 3, 1, 0, 0], [0, 0, 2, 3, 3, 1]], device=h.device)
     return torch.stack([p, q, t, v], 1).gather(1, places[:, sector].transpose(0, 1))
 
 # %% ../../nbs/api/corruptions/03h_digital.ipynb #8047130b
@@ -73,8 +74,10 @@ def contrast(
     return (x - mean).mul_(c).add_(mean)
 
 # %% ../../nbs/api/corruptions/03h_digital.ipynb #ad512279
-@recipe([(0, 0, 32*.08), (32*.05, 32*.2, 32*.07), (32*.08, 32*.06, 32*.06), (32*.1, 32*.04, 32*.05), (32*.1, 32*.03, 32*.03)],
-        lambda s, c, size: dict(corners=s.uniform(-c[2], c[2], (3, 2)), dx=s.uniform(-1, 1, size), dy=s.uniform(-1, 1, size)))
+@recipe([(0, 0, 32*.08), (32*.05, 32*.2, 32*.07), (32*.08, 32*.06, 32*.06), (32*.1, 32*.04, 32*.05),
+         (32*.1, 32*.03, 32*.03)],
+        lambda s, c, size: dict(corners=s.uniform(-c[2], c[2], (3, 2)), dx=s.uniform(-1, 1, size),
+                                dy=s.uniform(-1, 1, size)))
 def elastic_transform(
     x,       # images (N, 3, H, W), 8 bit
     c,       # (largest displacement, its smoothness, largest move of the points), pixels
@@ -88,8 +91,9 @@ def elastic_transform(
     points = torch.tensor([[cx + q, cy + q], [cx + q, cy - q], [cx - q, cy - q]], device=x.device).double()
     m = affine_inverse(points, points + corners)[..., None, None]
     rows, cols = torch.meshgrid(torch.arange(h, device=x.device), torch.arange(w, device=x.device), indexing='ij')
-    x = sample_at(x.float(), m[:, 1, 0]*cols + m[:, 1, 1]*rows + m[:, 1, 2], m[:, 0, 0]*cols + m[:, 0, 1]*rows + m[:, 0, 2], 'pixel')
-    d = blur(torch.stack([dx, dy], 1), c[1], 'reflect', 3.0)*c[0]
+    across, down = (m[:, k, 0]*cols + m[:, k, 1]*rows + m[:, k, 2] for k in (0, 1))
+    x = sample_at(x.float(), down, across, 'pixel')
+    d = filter_gaussian(torch.stack([dx, dy], 1), c[1], 'reflect', 3.0)*c[0]
     return sample_at(x, rows + d[:, 1], cols + d[:, 0], 'edge')
 
 # %% ../../nbs/api/corruptions/03h_digital.ipynb #2ec218a1
@@ -130,10 +134,12 @@ def box_resize(
     n, c, h, w = x.shape
     pick, m = boxes(w, size[1])
     if pick is not None: x = x.index_select(3, pick.to(x.device))
-    else: x = (x.reshape(-1, w).to(m.dtype) @ m.to(x.device).T).add_(0.5).to(torch.uint8).view(n, c, h, -1) # which cuts the fraction off
+    else: # uint8 cuts the fraction off
+        x = (x.reshape(-1, w).to(m.dtype) @ m.to(x.device).T).add_(0.5).to(torch.uint8).view(n, c, h, -1)
     pick, m = boxes(h, size[0])
     if pick is not None: return x.index_select(2, pick.to(x.device))
-    return torch.bmm(m.to(x.device).expand(n*c, -1, -1), x.reshape(n*c, h, -1).to(m.dtype)).add_(0.5).to(torch.uint8).view(n, c, *size)
+    y = torch.bmm(m.to(x.device).expand(n*c, -1, -1), x.reshape(n*c, h, -1).to(m.dtype))
+    return y.add_(0.5).to(torch.uint8).view(n, c, *size)
 
 # %% ../../nbs/api/corruptions/03h_digital.ipynb #fe0ea398
 @recipe([.95, .9, .85, .75, .65])

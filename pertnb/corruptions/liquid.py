@@ -76,7 +76,8 @@ def distance_to(
     d, before = torch.where(edges, 0.0, float(most)), None
     while before is None or not torch.equal(d, before):
         before = d
-        for v, step in zip(shifted(before, list(steps), 'constant', float(most)), steps.values()): d = torch.minimum(d, v + step)
+        around = shifted(before, list(steps), 'constant', float(most))
+        for v, step in zip(around, steps.values()): d = torch.minimum(d, v + step)
     return d
 
 # %% ../../nbs/api/corruptions/03c_liquid.ipynb #52d7b539

@@ -65,7 +65,7 @@ def count_by_products(
     u,    # the next uniforms of each image (N, K)
     mean, # (N,), below 10
 ):
-    "Count and uniforms used, two of (N,): how many factors until the product falls to exp(-mean); numpy's random_poisson_mult."
+    "How many factors until the product falls to exp(-mean), and uniforms used, both (N,); numpy's random_poisson_mult."
     count = (u.cumprod(1) > torch.exp(-mean)[:, None]).sum(1)
     return count, count + (mean > 0)
 

@@ -15,18 +15,18 @@ import numpy as np
 import torch
 from PIL import Image
 
-from .filters import gaussian_blur as blur, motion_blur as blur_along, separable, weights_on_grid, windows
+from .filters import filter_gaussian, filter_motion, separable, weights_on_grid, windows
 from .filters import zoom_weights
 from .liquid import water
 from .recipes import RECIPES, TorchSource, recipe
 
 # %% ../../nbs/api/corruptions/03g_weather.ipynb #de04b28c
-@recipe([(.1, .2, 1, .6, 8, 3, .95), (.1, .2, 1, .5, 10, 4, .9), (.15, .3, 1.75, .55, 10, 4, .9), (.25, .3, 2.25, .6, 12, 6, .85),
-         (.3, .3, 1.25, .65, 14, 12, .8)],
+@recipe([(.1, .2, 1, .6, 8, 3, .95), (.1, .2, 1, .5, 10, 4, .9), (.15, .3, 1.75, .55, 10, 4, .9),
+         (.25, .3, 2.25, .6, 12, 6, .85), (.3, .3, 1.25, .65, 14, 12, .8)],
         lambda s, c, size: dict(layer=s.normal(c[0], c[1], size), angle=s.uniform(-135, -45, ())))
 def snow(
     x,     # images (N, 3, H, W), 8 bit
-    c,     # (mean and standard deviation of the noise, zoom, cut, radius and standard deviation of the blur, part of the image)
+    c,     # (mean and standard deviation of the noise, zoom, cut, radius and deviation of the blur, part of the image)
     layer, # noise (N, H, W)
     angle, # of the fall, degrees (N,)
 ):
@@ -34,7 +34,7 @@ def snow(
     rows, cols = (weights_on_grid(zoom_weights(n, c[2])) for n in layer.shape[1:])
     layer = separable(layer[:, None].double()*255, rows, cols)
     layer = layer.where(layer >= c[3]*255, 0).clamp_(0, 255).to(torch.uint8)
-    layer = blur_along(layer, angle, c[4], c[5])
+    layer = filter_motion(layer, angle, c[4], c[5])
     r, g, b = x.float().unbind(1)
     grey = (r*0.299 + g*0.587 + b*0.114)*1.5 + 127.5
     return x*c[6] + torch.maximum(x, grey[:, None])*(1 - c[6]) + (layer + layer.flip(2, 3))
@@ -44,7 +44,7 @@ def snow(
 def frost_textures(
     package='imagecorruptions', # installed package with a folder `frost`
 ):
-    "The script's five photographs at a fifth of their size, 8 bit (5, 3, h, w) with zeros behind, and their sizes (5, 2)."
+    "The script's five photographs, a fifth as large, 8 bit (5, 3, h, w) with zeros behind, and their sizes (5, 2)."
     spec = find_spec(package)
     folder = Path(spec.origin).parent/'frost' if spec else None
     if not (folder and folder.is_dir()):
@@ -145,10 +145,10 @@ def spatter(
     layer, # noise (N, H, W)
 ):
     "Drops of water or mud."
-    layer = blur(layer[:, None].double()*255, c[2])/255
+    layer = filter_gaussian(layer[:, None].double()*255, c[2])/255
     wet = layer > c[3]
     if c[5]:
-        m, colour = blur(wet*255.0, c[4])/255, (63, 42, 20)
+        m, colour = filter_gaussian(wet*255.0, c[4])/255, (63, 42, 20)
         m = m.where(m >= 0.8, 0)
     else:
         m, colour = water(layer.where(wet, 0)[:, 0], c[4])[:, None], (175, 238, 238)

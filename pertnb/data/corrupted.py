@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BLOCK', 'MAPPED', 'READ', 'HELD', 'Corrupted', 'is_ledger', 'let_go', 'open_corrupted', 'frame_of', 'place_of',
-           'find_damage', 'find_faults', 'frame_file', 'write_at', 'write_ledger', 'extend', 'is_whole',
+           'find_damage', 'find_faults', 'frame_file', 'write_at', 'write_ledger', 'extend_store', 'is_whole',
            'check_corruptions', 'official_cifar10c', 'corrupted_file']
 
 # %% ../../nbs/api/data/05b_corrupted.ipynb #e5fa447d
@@ -191,7 +191,7 @@ def write_ledger(store, blocks):
     with atomic_write(store.path.with_suffix(".json")) as tmp: Path(tmp).write_text(json.dumps(made, indent=1))
 
 # %% ../../nbs/api/data/05b_corrupted.ipynb #439647cd
-def extend(
+def extend_store(
     store,   # a Corrupted
     images,  # the clean images, uint8 (N, 3, H, W)
     n,       # make the first n
@@ -218,7 +218,7 @@ def is_whole(
     shape, # of the clean images (N, 3, H, W)
     n,     # images that are going to be used
 ):
-    "Whether `extend` has nothing to do."
+    "Whether `extend_store` has nothing to do."
     blocks, _, faults = find_faults(store, shape, n)
     return not faults and all(len(made) >= -(-n // BLOCK) for made in blocks.values())
 
@@ -266,7 +266,7 @@ def corrupted_file(
 ):
     "Where their corruptions are kept, a Corrupted: the file's name says what it is made from."
     source = digest(images.numpy())
-    made_by = memo.code_key(extend) # other code, another file
+    made_by = memo.code_key(extend_store) # other code, another file
     tag = digest(json.dumps([list(names), severity, source, made_by]).encode())[:8]
     path = Path(root or data_root())/"corrupted"/f"{data}-{split}-{tag}.npy"
     return Corrupted(path, tuple(names), severity, source, len(images))

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from .. import corruptions
 from ..core.checks import check_labels, check_number, described
-from .corrupted import check_corruptions, corrupted_file, extend, is_whole
+from .corrupted import check_corruptions, corrupted_file, extend_store, is_whole
 from .corrupted import let_go, official_cifar10c, open_corrupted
 from .images import load_images, published_order, random_pixels
 from ..core.paths import digest, locked
@@ -143,7 +143,7 @@ def load_views(
     else:
         store = corrupted_file(data, split, names, severity, images, root)
         if not is_whole(store, images.shape, n):
-            with locked(f"{store.path}.lock"): extend(store, images, n, progress)
+            with locked(f"{store.path}.lock"): extend_store(store, images, n, progress)
         corrupted, made_by = open_corrupted(store), store.path.stem
     key = digest(json.dumps([digest(images.numpy()), digest(labels), list(names), severity, n, made_by]).encode())
     return Views(images, corrupted, labels, torch.arange(n), tuple(names), key)
@@ -265,7 +265,7 @@ def draw_all_views(
     gen,     # torch.Generator
     pad=4,   # of the joint crop; 0: no crop, no flip
 ):
-    "Every view of a batch, the condition first: float (M + 1, B, C, H, W); without the original if pairs are perturbed."
+    "Views of a batch, the condition first: float (M + 1, B, C, H, W); without the original if pairs are perturbed."
     everything = [views.images.index_select(0, i), *(c.index_select(0, i) for c in views.corrupted)]
     if pad: everything = crop_flip(everything, *draw_crop_flip(len(i), pad, gen), pad)
     if pairing == "perturbed": everything = everything[1:]

@@ -11,4 +11,14 @@ import lazy_loader
 # %% ../../nbs/api/experiments/00_experiments.ipynb #8dffe1d3
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.experiments", submod_attrs={
     "presets": ["describe", "resolve"],
+    "section": ["Section", "step"],
+    "mnist_linf": ["MnistLinf"],
+    "mnist_rts": ["MnistRts"],
+    "common_corruptions": ["CommonCorruptions"],
+    "corruption_sets": ["CorruptionSets"],
+    "cifar10c_certified": ["Cifar10C"],
+    "lighting": ["Lighting"],
+    "released_code": ["ReleasedCode"],
+    "bounds": ["Bounds"],
+    "own_pairs": ["OwnPairs", "SavedPairs"],
 })

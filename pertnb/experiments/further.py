@@ -63,4 +63,5 @@ class ExplorerSettings(Source):
 @experiment("machines", smoke=dict(estimated=("smoke",)), quick={}, overnight={}, fast={}, paper={})
 class MachinesSettings(Source):
     "Settings of 15_machines."
-    estimated: tuple = ("overnight", "fast", "paper") # presets to estimate where no run is kept: minutes of CPU time each
+    estimated: tuple = ("overnight", "fast", "paper") # presets to estimate where no run is kept, in minutes of CPU time
+

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SMOKE_UNET', 'PAPER_UNET', 'PAPER_MI', 'LIGHTING_PRESETS', 'SMOKE_SEGMENT', 'FAST_SEGMENT', 'PAPER_SEGMENT',
-           'PAPER_PGD', 'READINGS', 'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
+           'PAPER_PGD', 'MAP_READINGS', 'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
            'CertifiedMapSettings', 'LightingScenes', 'LightingSet', 'describe_network', 'keep_rows', 'choose_batch',
            'SetQuality', 'tabulate_quality', 'tabulate_norms', 'Walk', 'ShownLights', 'RealScene', 'LightingNetworks',
            'AttackedMaps', 'WorstLights', 'CertifiedMaps', 'CertifiedTables', 'Lighting']
@@ -479,8 +479,8 @@ class WorstLights(LightingNetworks):
         return AttackedMaps(x, worst, y, self.predict(method, x), self.predict(method, worst))
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #9dca758f
-READINGS = {"Smoothed, each pixel": "none", "Smoothed, all pixels (Holm)": "holm",
-            "Smoothed, all pixels (Bonferroni)": "bonferroni"} # row of the table: correction
+MAP_READINGS = {"Smoothed, each pixel": "none", "Smoothed, all pixels (Holm)": "holm",
+                "Smoothed, all pixels (Bonferroni)": "bonferroni"} # row of the table: correction
 
 
 class CertifiedMaps(LightingNetworks):
@@ -524,7 +524,7 @@ class CertifiedTables(CertifiedMaps):
         "A tidy table: row (a reading, or without noise), column (Perturbed, and the radii), value (%), se, n (images)."
         radii = {"Perturbed": 0.} | self.radii
         shares = {(row, column): self.certified_share(radius, correction)
-                  for row, correction in READINGS.items() for column, radius in radii.items()}
+                  for row, correction in MAP_READINGS.items() for column, radius in radii.items()}
         shares["The same network without noise", "Perturbed"] = self.plain_share()
         return pd.DataFrame([dict(row=row, column=column, value=share.mean(), se=share.sem(), n=len(share))
                              for (row, column), share in shares.items()])

@@ -11,6 +11,8 @@ import lazy_loader
 # %% ../../nbs/api/learn/00_learn.ipynb #9ad768a3
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.learn", submod_attrs={
     "train": ["Schedule", "fit"],
+    "mend": ["Mend"],
+    "learn": ["learn_set"],
     "robust": ["evaluate", "summarise", "train_classifier"],
     "segment": ["train_segmenter"],
 })

@@ -30,7 +30,8 @@ from .parallel import share_batch_norm
 from ..core.paths import locked, read_tensors
 from ..core.probe import probing
 from ..core.random import generator
-from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log, write_own
+from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log
+from .state import write_own
 
 # %% ../../nbs/api/learn/10_train.ipynb #ebe14874
 OPTIMIZERS = {

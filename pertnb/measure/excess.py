@@ -120,7 +120,7 @@ def find_extremes(
     starts=3,
     batch_size=100,
 ):
-    "Extremes: excess, dark, light, flat of each image's set, the same of its views, and whether a blank point was found."
+    "Extremes: excess, dark, light, flat of each image's set, the same of its views, whether a blank point was found."
     check_number("steps", steps, 1, whole=True)
     if views.ndim != 5 or views.shape[1:] != x.shape or not len(x):
         raise ValueError(f"expected views (V, N, C, H, W) of images {tuple(x.shape)}, got {tuple(views.shape)}")
@@ -152,7 +152,7 @@ def collect_extremes(
 def summarise_extremes(
     rows, # of Extremes
 ):
-    "{name: value} over images: excess and that of the real views, shares of sets with a blank, black, white, flat image."
+    "{name: value} over images: excess, that of real views, shares of sets with a blank, black, white, flat image."
     return {"Excess": rows.excess.mean(), "Excess of views": rows.real_excess.mean(), "Blank": rows.blank.mean(),
             "black": (rows.dark < DARK).mean(), "white": (rows.light > LIGHT).mean(),
             "flat": (rows.flat < FLAT * rows.real_flat).mean()}

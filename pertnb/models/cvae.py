@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CVAES', 'PIXEL_ERRORS', 'kl', 'ResidualEncoder', 'layout_of', 'ResidualDecoder', 'CVAE', 'make_cifar10_residual',
            'make_mnist_fc', 'make_mnist_conv', 'make_mnist_stn', 'check_unet', 'make_mi_unet', 'argument_names',
-           'make_cvae', 'squared_error', 'cross_entropy', 'pixel_error', 'elbo']
+           'make_cvae', 'squared_error', 'pixel_cross_entropy', 'pixel_error', 'elbo']
 
 # %% ../../nbs/api/models/05_cvae.ipynb #0a59d84c
 import math
@@ -236,14 +236,14 @@ def squared_error(x_hat, x_tilde):
     return (x_tilde - x_hat)**2
 
 
-def cross_entropy(x_hat, x_tilde):
+def pixel_cross_entropy(x_hat, x_tilde):
     "-x~ ln x^ - (1 - x~) ln(1 - x^), of any shape; x^ is clamped to [1e-6, 1 - 1e-6]."
     p = x_hat.float() if x_hat.dtype in (torch.bfloat16, torch.float16) else x_hat
     p = p.clamp(1e-6, 1 - 1e-6)
     return -(x_tilde * p.log() + (1 - x_tilde) * (-p).log1p())
 
 
-PIXEL_ERRORS = {"mse": squared_error, "bce": cross_entropy} # of the Gaussian and of the Bernoulli likelihood
+PIXEL_ERRORS = {"mse": squared_error, "bce": pixel_cross_entropy} # of the Gaussian and of the Bernoulli likelihood
 
 
 def pixel_error(

@@ -10,6 +10,7 @@ import lazy_loader
 
 # %% ../../nbs/api/report/00_report.ipynb #fdb56753
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.report", submod_attrs={
+    "plots": ["save_figure", "styled"],
     "tables": ["PAPER", "write_table"],
     "scoreboard": ["read_results"],
 })

@@ -37,7 +37,10 @@ def check_extra():
         raise ModuleNotFoundError(f"the site needs {', '.join(missing)}: pip install -e '.[docs]'")
 
 # %% ../../nbs/api/report/25_site.ipynb #919b4ce0
-ORDER = ("core", "corruptions", "data", "models", "sets", "attack", "measure", "certify", "learn", "released", "report", "experiments", "tools") # of the packages: none imports a later one
+ORDER = (
+    "core", "corruptions", "data", "models", "sets", "attack", "measure", "certify", "learn", "released", "report",
+    "experiments", "tools",
+) # of the packages: none imports a later one
 
 
 def read_notebooks():
@@ -266,7 +269,8 @@ def group_modules(
     "{package: [(page, module)]} of the notebooks that export a module, in the order of the packages."
     groups = {}
     for page, nb in notebooks.items():
-        if module := module_of(nb): groups.setdefault(page.split("/")[1] if page.count("/") == 2 else "pertnb", []).append((page, module))
+        package = page.split("/")[1] if page.count("/") == 2 else "pertnb"
+        if module := module_of(nb): groups.setdefault(package, []).append((page, module))
     return groups
 
 # %% ../../nbs/api/report/25_site.ipynb #3ba469d3

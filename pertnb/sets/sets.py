@@ -340,7 +340,8 @@ def load_released(
         raise ValueError(f"{path} is a checkpoint of the released code, which holds no radius: "
                          "give eps=, e.g. 28 for its CIFAR-10 set of centred pairs")
     info = dict(source=f"released checkpoint {Path(path).name}")
-    return PerturbationSet(find_object("pertnb.released.checkpoints:load_cvae")(path).to(memory_format=torch.channels_last), eps, info=info)
+    cvae = find_object("pertnb.released.checkpoints:load_cvae")(path).to(memory_format=torch.channels_last)
+    return PerturbationSet(cvae, eps, info=info)
 
 
 def load_set(

@@ -7,7 +7,7 @@ __all__ = ['PACKAGED_DATA', 'LIGHTING', 'OPTIONS', 'EXPERIMENT_COMMANDS', 'FROM_
            'SITE_COMMAND', 'COMMANDS', 'Usage', 'parse_value', 'parse_parameters', 'data_row', 'data_command',
            'find_notebook', 'check_parameters', 'name_output', 'execute', 'run_command', 'stages_command',
            'learn_values', 'find_learning_notebook', 'list_set', 'learn_command', 'names_pairs', 'resolve_source',
-           'open_set', 'make_section', 'evaluate_command', 'sample_command', 'find_classifier', 'open_classifier',
+           'open_set', 'open_saved', 'evaluate_command', 'sample_command', 'find_classifier', 'open_classifier',
            'attack_command', 'certify_command', 'site_command', 'Parser', 'make_number_type', 'add_command',
            'make_parser', 'to_json', 'report_failure', 'run_or_report', 'run_parsed', 'main', 'script']
 
@@ -279,7 +279,7 @@ def open_set(args):
     return pset, folder, screen_pairs(read_pairs(args.pairs, classes or None, 1))[0]
 
 # %% ../../nbs/api/tools/27_cli.ipynb #e3ab3c0f
-def make_section(
+def open_saved(
     pset, # PerturbationSet
     test, # Own
     args, # of the command
@@ -299,7 +299,7 @@ def evaluate_command(args):
     "Six metrics on test pairs."
     from pertnb.measure import quality
     pset, _, test = open_set(args)
-    section = make_section(pset, test, args)
+    section = open_saved(pset, test, args)
     rows, n = section.rows(), len(section.pairs().test)
     means = dict(zip(quality.METRICS, map(float, quality.mean_metrics(rows)["mean"])))
     none, inside = float(rows.none.mean()), float((rows.norm <= pset.eps).mean())
@@ -369,7 +369,7 @@ def open_classifier(args):
     if classes and test.classes and classes != tuple(test.classes):
         raise ValueError(f"{name} tells {', '.join(classes)} apart, but these pairs are of {', '.join(test.classes)}: "
                          "name another with --classifier")
-    return make_section(pset, test, args, {name: model}), name
+    return open_saved(pset, test, args, {name: model}), name
 
 # %% ../../nbs/api/tools/27_cli.ipynb #b63b972e
 def attack_command(args):
