@@ -130,14 +130,15 @@ class Meter(Clock):
         work, # () -> anything
         cold=True, # whether nothing like it was called before
     ):
-        "Cost of a call, and its result. A first call counts operations and bytes; the quickest of those after it is timed."
+        "Cost of a call, and its result. The first call counts operations and bytes; of the others the quickest counts."
         began, before, outer = time.perf_counter(), self.now(), not self.depth
         self.depth += 1
         try:
             with self.counter if outer else nullcontext(): held, out = count_saved_bytes(work) if outer else (0, work())
             first, took = self.now() - before, []
             patience = LONG if cold and outer else PATIENCE[not outer]
-            while len(took) < (3 if outer else 1) and time.perf_counter() - began < (PATIENCE[not outer] if took else patience):
+            calls = 3 if outer else 1
+            while len(took) < calls and time.perf_counter() - began < (PATIENCE[not outer] if took else patience):
                 start = self.now()
                 out = work()
                 took.append((self.now() - start).seconds)

@@ -116,7 +116,9 @@ def probed_views(
     "Views under a probe."
     costs, shape = probing(), images.shape[1:]
     for name in names: count_corruption(costs, (data, split), name, n, images[:1])
-    for part in ("images", *names): costs.data[data, split, part] = max(n * shape.numel(), costs.data.get((data, split, part), 0))
+    for part in ("images", *names):
+        key = data, split, part
+        costs.data[key] = max(n * shape.numel(), costs.data.get(key, 0))
     corrupted = random_pixels((len(names), len(images)), shape)
     return Views(images, corrupted, labels, torch.arange(n), names, f"probe {data} {split} {names} {n}")
 

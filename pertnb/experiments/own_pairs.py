@@ -30,8 +30,8 @@ from ..sets.sets import latent_norms
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #2f10bd1b
 OWN_PRESETS = dict(
-    smoke=dict(n_train=120, n_test=12, n_pairs=24, copies=2, positions=64, pairs_seen=300, mend_images=40, pgd_steps=3, n_samples=2,
-               n_show=4, n_attacked=6, strong_steps=2, epochs_standard=1., epochs_robust=1.),
+    smoke=dict(n_train=120, n_test=12, n_pairs=24, copies=2, positions=64, pairs_seen=300, mend_images=40,
+               pgd_steps=3, n_samples=2, n_show=4, n_attacked=6, strong_steps=2, epochs_standard=1., epochs_robust=1.),
     quick={},
     overnight=dict(n_train=4000, n_test=500, n_pairs=1000, positions=256, pairs_seen=500_000, n_attacked=500,
                strong_steps=50, epochs_standard=30., epochs_robust=10.),

@@ -352,13 +352,14 @@ def rehearse(
     kept, # memo.Kept
     log_every, # steps between rows of the log
 ):
-    "In place of training, under a probe: the module, untrained, and a log of one row with the seconds that it would take."
+    "Under a probe, in place of training: the untrained module, and a log of one row with the seconds it would take."
     costs = probing()
     if kept.folder not in costs.results:
         cost, numbers = measure_run(run, costs, math.ceil(run.steps / log_every))
         costs.record(kept.key["name"], cost)
         speed = run.steps * run.batch / cost.seconds
-        log = pd.DataFrame([dict(step=run.steps, epoch=run.steps / run.steps_per_epoch, **numbers, lr=run.rate(run.steps - 1),
+        epoch, lr = run.steps / run.steps_per_epoch, run.rate(run.steps - 1)
+        log = pd.DataFrame([dict(step=run.steps, epoch=epoch, **numbers, lr=lr,
                                  seconds=cost.seconds, samples_per_s=speed)])
         log.attrs = dict(folder=str(kept.folder), seconds=cost.seconds, device=str(run.device))
         costs.results[kept.folder] = run.module.eval(), log

@@ -66,7 +66,8 @@ def caption_costs(
 ):
     "What the table shows, and what it leaves out."
     n = costs.basis.value_counts()
-    return (f"What each notebook takes. {n.get('measured', 0)} of {len(costs)} were measured, {n.get('estimated', 0)} are "
+    return (f"What each notebook takes. {n.get('measured', 0)} of {len(costs)} were measured, "
+            f"{n.get('estimated', 0)} are "
             f"estimated from a few steps, {n.get('not run', 0)} are neither and stand in the CSV file alone. Hours are "
             f"by the clock, CPU-hours of one core ({device}); images are what the corrupted ones need on disk. Share: "
             f"of the {throughput / 1e9:.0f} billion operations a second that this core reaches at a convolution.")
@@ -96,7 +97,8 @@ def caption_parts(
     parts = parts.reset_index(drop=True)
     longest, least = parts.loc[parts.hours.idxmax()], parts.loc[parts.share.idxmin()]
     whole = 100 * parts.hours.max() / parts.hours.sum()
-    return (f"Estimated parts of the CIFAR-10-C section at preset {preset}. The longest is '{longest.what}' of notebook "
+    return (f"Estimated parts of the CIFAR-10-C section at preset {preset}. "
+            f"The longest is '{longest.what}' of notebook "
             f"{longest.notebook[:2]}, {whole:.0f}% of all hours, at {longest.share:.0f}% of the machine's throughput; "
             f"'{least.what}' reaches least of it, {least.share:.0f}%.")
 

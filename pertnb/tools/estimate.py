@@ -149,9 +149,11 @@ def run_certificates(
     each = 1 + (s.views_each or len(test.names)) + (s.views_each or len(ood.names)) # clean, perturbed, not trained on
     some, how = to_float(x[:s.n_compared]), dict(alpha=s.alpha, batch_size=s.sample_batch)
     for sigma, model in train_noises(s, pset, train, device):
-        for _ in range(each): smoothing.predict(pset, model, to_float(test.images[test.index]), sigma, s.n_predict, **how)
+        for _ in range(each):
+            smoothing.predict(pset, model, to_float(test.images[test.index]), sigma, s.n_predict, **how)
         rows = smoothing.certify_rows(pset, model, x, y, sigma, s.n0, s.n, s.alpha, batch_size=s.sample_batch)
-        for adaptive in (False, True): smoothing.certify(pset, model, some, sigma, s.n0, s.n_fixed, adaptive=adaptive, **how)
+        for adaptive in (False, True):
+            smoothing.certify(pset, model, some, sigma, s.n0, s.n_fixed, adaptive=adaptive, **how)
         for radius in pset.percentiles: smoothing.certify_at(pset, model, some, radius, sigma, s.n0, s.n_most, **how)
         held = rows[rows.prediction >= 0].head(s.n_attacked)
         prediction, radius = (torch.tensor(held[k].tolist(), device=device) for k in ("prediction", "radius"))
