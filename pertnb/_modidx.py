@@ -1220,6 +1220,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                     'pertnb.models.nets.fuse': ('api/models/nets.html#fuse', 'pertnb/models/nets.py'),
                                     'pertnb.models.nets.fuse_sequence': ('api/models/nets.html#fuse_sequence', 'pertnb/models/nets.py'),
                                     'pertnb.models.nets.make_classifier': ('api/models/nets.html#make_classifier', 'pertnb/models/nets.py'),
+                                    'pertnb.models.nets.read_widths': ('api/models/nets.html#read_widths', 'pertnb/models/nets.py'),
                                     'pertnb.models.nets.scaled_tanh': ('api/models/nets.html#scaled_tanh', 'pertnb/models/nets.py'),
                                     'pertnb.models.nets.unfold': ('api/models/nets.html#unfold', 'pertnb/models/nets.py')},
             'pertnb.models.patch_nets': { 'pertnb.models.patch_nets.PatchClassifier': ( 'api/models/patch_nets.html#patchclassifier',
