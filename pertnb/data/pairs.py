@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAIRINGS', 'split_images', 'words', 'Views', 'check_views', 'load_views', 'check_pairing', 'draw_views',
-           'draw_crop_flip', 'orders', 'reflections', 'alternate_flips', 'crop_flip', 'to_float', 'draw_pairs',
+           'draw_crop_flip', 'orders', 'reflections', 'crop_flip', 'alternate_flips', 'to_float', 'draw_pairs',
            'evaluation_pairs', 'PairsOf']
 
 # %% ../../nbs/api/data/06_pairs.ipynb #06b5ba47
@@ -156,7 +156,7 @@ def draw_crop_flip(
     kw = dict(generator=gen, device=gen.device)
     return torch.randint(0, 2 * pad + 1, (n, 2), **kw), torch.rand(n, **kw) < 0.5
 
-
+# %% ../../nbs/api/data/06_pairs.ipynb #1b747e73
 @lru_cache(8)
 def orders(
     C, H, W, pad, # of images before they are padded
@@ -177,15 +177,6 @@ def reflections(
     return F.pad(place, (pad,) * 4, mode="reflect").flatten().long()
 
 
-def alternate_flips(
-    i, # images (B,)
-    t, # pass, a float
-):
-    "Which images are mirrored in a pass, bool (B,): each in every second one, half of them in any."
-    phase = (i * 2654435761 >> 16) % 2 # a bit of a hash of the image's number
-    return (phase + int(t)) % 2 == 1
-
-
 def crop_flip(
     x,       # uint8 or float (B, C, H, W); or several such of one shape, which get the same crops
     offsets, # (B, 2): rows, columns
@@ -202,6 +193,15 @@ def crop_flip(
     padded = several if reflect else [F.pad(v, (pad,) * 4) for v in several]
     out = [v.flatten(1).gather(1, place).view(n, H, W, C).permute(0, 3, 1, 2) for v in padded]
     return out if several is x else out[0]
+
+# %% ../../nbs/api/data/06_pairs.ipynb #92746204
+def alternate_flips(
+    i, # images (B,)
+    t, # pass, a float
+):
+    "Which images are mirrored in a pass, bool (B,): each in every second one, half of them in any."
+    phase = (i * 2654435761 >> 16) % 2 # a bit of a hash of the image's number
+    return (phase + int(t)) % 2 == 1
 
 # %% ../../nbs/api/data/06_pairs.ipynb #1126b9e6
 def to_float(

@@ -49,12 +49,13 @@ def draw_view(
     real,  # share of images that are corrupted
     gen,   # torch.Generator
 ):
-    "Views of a batch (B,), 0 where the original is meant; None if it always is. The last of `losses.spread` are corrupted."
+    "Views of a batch (B,), 0 where the original is meant; None if it always is."
+    # the highest numbers of `spread` are corrupted here, the lowest are moved by `set_loss`
     if not real: return None
     view = torch.randint(1, len(views.names) + 1, i.shape, generator=gen, device=gen.device)
     return view if real >= 1 else view * (spread(len(i)) >= 1 - real).to(view.device)
 
-# %% ../../nbs/api/learn/11_robust.ipynb #69dfdf1f
+# %% ../../nbs/api/learn/11_robust.ipynb #04cf231a
 def draw_images(
     views,  # Views
     i,      # images (B,)
@@ -107,7 +108,7 @@ def guard_attack(
     "The same with ten steps of PGD in place of kept latents."
     return {**attack, "kept": False, "steps": 10, "step_size": 0.2, "smoothing": 0.}
 
-# %% ../../nbs/api/learn/11_robust.ipynb #5a5d6c83
+# %% ../../nbs/api/learn/11_robust.ipynb #eb6d7722
 def validation_loss(
     method,    # one of METHODS
     views,     # Views of the images set aside
@@ -137,7 +138,7 @@ def build_classifier(
     if hasattr(model, "prepare"): model.prepare(to_float(views.images[views.index[:2000]]))
     return model
 
-# %% ../../nbs/api/learn/11_robust.ipynb #6c5dde12
+# %% ../../nbs/api/learn/11_robust.ipynb #79e09c75
 def fit_classifier(
     method,   # names the run
     loss,     # for `fit`

@@ -54,7 +54,7 @@ class Schedule:
     compile: str = ""            # on a GPU, a mode of torch.compile: one of COMPILE; "": none
     first: float = 0.0           # share of lr at the start
     micro: int = 0               # images whose gradient is computed at a time; 0: the whole batch
-    average: float = 0.0         # decay per step of the mean of weights that is judged and returned; 0: the last weights
+    average: float = 0.0         # decay per step of the mean of weights that is judged and kept; 0: the last weights
 
     def __post_init__(self):
         if self.optimizer not in OPTIMIZERS:
@@ -199,7 +199,7 @@ def log_row(
     return dict(step=step, epoch=round(step / run.steps_per_epoch, 4), **means, lr=run.rate(step - 1),
                 seconds=round(seconds, 3), samples_per_s=round(count * run.batch / seconds, 1))
 
-# %% ../../nbs/api/learn/10_train.ipynb #5372f798
+# %% ../../nbs/api/learn/10_train.ipynb #bfeab9c4
 def mean_of_weights(
     run, # a Run
 ):
@@ -311,7 +311,8 @@ def check_processes(
 ):
     "ValueError where so many processes can't share the run."
     for images in (run.batch, run.schedule.micro):
-        if images % n: raise ValueError(f"{run.folder.name}: {n} processes can't share a batch of {images} images equally")
+        if images % n:
+            raise ValueError(f"{run.folder.name}: {n} processes can't share a batch of {images} images equally")
     if n > 1 and DEADLINE.get() < math.inf:
         raise ValueError(f"{run.folder.name}: a time box is for one process, here are {n}")
 

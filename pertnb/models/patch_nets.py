@@ -98,7 +98,7 @@ class PatchClassifier(nn.Module):
 
     @torch.no_grad()
     def prepare(self, x):
-        "What has to be known of training images x, float (N, 3, H, W) in [0, 1], before the first step: how to whiten them."
+        "Learn how to whiten from training images x, float (N, 3, H, W) in [0, 1]; to be called before the first step."
         self.whiten.prepare(self.normalise.cpu()(x.cpu()))
 
     def forward(self, x):
