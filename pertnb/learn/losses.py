@@ -107,7 +107,7 @@ class WorstPoint:
         u = self.attack(model, x, y, u, t)
         return decode_points(self.pset, x, u)
 
-# %% ../../nbs/api/learn/10a_losses.ipynb #f355b5f2
+# %% ../../nbs/api/learn/10a_losses.ipynb #9e766bcd
 class Bank:
     "A latent of each training image (n, K), in units of the radius; zero where there is none yet."
     def __init__(self,
@@ -129,7 +129,7 @@ class Bank:
         i, w = gather(i, w)
         self.u[i] = w
 
-# %% ../../nbs/api/learn/10a_losses.ipynb #6be5a770
+# %% ../../nbs/api/learn/10a_losses.ipynb #7ed3f345
 @dataclass(frozen=True)
 class KeptPoint:
     "What a step or two find from the latent that was found last time, in a ball of random radius."
@@ -240,7 +240,7 @@ def mix_losses(
     clean, moved = per_example(logits, torch.cat([y, y])).chunk(2)
     return torch.maximum(clean, moved), logits.chunk(2)[1]
 
-# %% ../../nbs/api/learn/10a_losses.ipynb #f99821eb
+# %% ../../nbs/api/learn/10a_losses.ipynb #020e0276
 def spread(
     n, # rows
 ):
@@ -260,7 +260,7 @@ def move_part(
     if chosen.all(): return point.move(module, x, y, u, t, i)
     rows = chosen.nonzero()[:, 0].to(x.device)
     out = x.clone()
-    out[rows] = point.move(module, x[rows], y[rows], u[rows], t, i[rows])
+    out[rows] = point.move(module, x[rows], y[rows], u[rows], t, i[rows]).to(x.dtype) # the set may decode in bf16
     return out
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #d0861a32

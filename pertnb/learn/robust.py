@@ -55,7 +55,7 @@ def draw_view(
     view = torch.randint(1, len(views.names) + 1, i.shape, generator=gen, device=gen.device)
     return view if real >= 1 else view * (spread(len(i)) >= 1 - real).to(view.device)
 
-# %% ../../nbs/api/learn/11_robust.ipynb #04cf231a
+# %% ../../nbs/api/learn/11_robust.ipynb #7668e7c9
 def draw_images(
     views,  # Views
     i,      # images (B,)
@@ -97,7 +97,7 @@ def classifier_loss(
     check_method(method, METHODS, pset)
     check_number("pad", pad, whole=True)
     draw = partial(draw_images, views, method=method, pad=pad, **(images or {}))
-    if kept and method == "cvae_adversarial": attack |= dict(bank=Bank(int(views.index.max()) + 1, pset.latent))
+    if kept and method == "cvae_adversarial": attack |= dict(bank=Bank(len(views.images), pset.latent))
     point = choose_point(method, pset, **attack)
     return set_loss(draw, point, partial(cross_entropy, smoothing=smoothing), mix, part)
 
@@ -108,7 +108,7 @@ def guard_attack(
     "The same with ten steps of PGD in place of kept latents."
     return {**attack, "kept": False, "steps": 10, "step_size": 0.2, "smoothing": 0.}
 
-# %% ../../nbs/api/learn/11_robust.ipynb #eb6d7722
+# %% ../../nbs/api/learn/11_robust.ipynb #41058cc6
 def validation_loss(
     method,    # one of METHODS
     views,     # Views of the images set aside
@@ -138,7 +138,7 @@ def build_classifier(
     if hasattr(model, "prepare"): model.prepare(to_float(views.images[views.index[:2000]]))
     return model
 
-# %% ../../nbs/api/learn/11_robust.ipynb #79e09c75
+# %% ../../nbs/api/learn/11_robust.ipynb #5b74a24d
 def fit_classifier(
     method,   # names the run
     loss,     # for `fit`
