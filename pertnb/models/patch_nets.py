@@ -99,7 +99,7 @@ class PatchClassifier(nn.Module):
     @torch.no_grad()
     def prepare(self, x):
         "Learn how to whiten from training images x, float (N, 3, H, W) in [0, 1]; to be called before the first step."
-        self.whiten.prepare(self.normalise.cpu()(x.cpu()))
+        self.whiten.prepare(self.normalise(x.to(self.whiten.weight.device)))
 
     def forward(self, x):
         h = self.groups(F.gelu(self.whiten(self.normalise(x))))
