@@ -21,7 +21,8 @@ from pertnb.sets.sets import PerturbationSet
 
 CVAE = dict(name="cifar10_residual", latent=6, width=8, bottleneck=4, blocks=1, features=2, maps=1, patch=1, encoder_patch=1)
 NET = dict(name="resnet-8", width=8)
-STEPS = ["cvae", "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial", "smoothing"]
+STEPS = ["cvae", "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial", "kept", "smoothing"]
+KEPT = dict(kept=True, part=.5, mix="adversarial", steps=1, smoothing=.1, images=dict(real=.25, reflect=True, alternate=True))
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,10 @@ def built(what, views, device="cpu"):
     pset = PerturbationSet(make_cvae(**CVAE).to(device), 3.)
     if what == "cvae": return cvae, bound_loss(pairs.PairsOf(views, "mixed"), (0, .1), (0, 1)), pset
     if what == "smoothing": return net, smoothed.smoothing_loss(views, pset, .5), pset
+    if what == "kept":
+        loss = robust.classifier_loss("cvae_adversarial", views, pset, **KEPT)
+        loss.memory.start(device)
+        return net, loss, pset
     return net, robust.classifier_loss(what, views, pset, **(dict(steps=2, random_start=True) if what == "cvae_adversarial" else {})), pset
 
 

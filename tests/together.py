@@ -1,7 +1,8 @@
-"""python together.py FOLDER: three short trainings with the losses of the library; tests/test_together.py starts it in one and in two processes."""
+"""python together.py FOLDER: short trainings with the losses of the library; tests/test_together.py starts it in one and in two processes."""
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -35,7 +36,9 @@ def trainings():
     classifier = lambda: robust.make_classifier(**net)
     loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
     return dict(cvae=(lambda: cvae.make_cvae(**NARROW), learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2)), data.index, adam),
-                **{m: (classifier, l, data.index, sgd) for m, l in loss.items()})
+                **{m: (classifier, l, data.index, sgd) for m, l in loss.items()},
+                kept=(classifier, robust.classifier_loss("cvae_adversarial", data, pset, kept=True, part=.5, mix="adversarial", steps=1), data.index,
+                      replace(sgd, micro=16, average=.5)))
 
 
 if __name__ == "__main__":

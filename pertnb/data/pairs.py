@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PAIRINGS', 'split_images', 'words', 'Views', 'check_views', 'count_corruption', 'probed_views', 'load_views',
-           'check_pairing', 'draw_views', 'draw_crop_flip', 'orders', 'crop_flip', 'to_float', 'draw_pairs',
-           'evaluation_pairs', 'draw_all_views', 'PairsOf']
+           'check_pairing', 'draw_views', 'draw_crop_flip', 'orders', 'reflections', 'crop_flip', 'alternate_flips',
+           'to_float', 'draw_pairs', 'evaluation_pairs', 'draw_all_views', 'PairsOf']
 
 # %% ../../nbs/api/data/06_pairs.ipynb #06b5ba47
 import json
@@ -189,7 +189,7 @@ def draw_crop_flip(
     kw = dict(generator=gen, device=gen.device)
     return torch.randint(0, 2 * pad + 1, (n, 2), **kw), torch.rand(n, **kw) < 0.5
 
-
+# %% ../../nbs/api/data/06_pairs.ipynb #1b747e73
 @lru_cache(8)
 def orders(
     C, H, W, pad, # of images before they are padded
@@ -200,19 +200,41 @@ def orders(
     return torch.stack([place, place.flip(2)]).permute(0, 2, 3, 1).reshape(2, -1)
 
 
+@lru_cache(8)
+def reflections(
+    C, H, W, pad, # of images before they are padded
+    device,
+):
+    "Which value of an image each value of the reflected, padded one is: (C * (H + 2 pad) * (W + 2 pad),)."
+    place = torch.arange(C * H * W, dtype=torch.float64, device=device).view(1, C, H, W)
+    return F.pad(place, (pad,) * 4, mode="reflect").flatten().long()
+
+
 def crop_flip(
     x,       # uint8 or float (B, C, H, W); or several such of one shape, which get the same crops
     offsets, # (B, 2): rows, columns
     flip,    # (B,)
-    pad,     # zeros padded on each side
+    pad,     # pixels padded on each side
+    reflect=False, # pad with the reflected image, not with zeros
 ):
-    "Zero-padded, cropped to H x W at the offsets, mirrored where `flip`: channels-last, or a list of such."
+    "Padded, cropped to H x W at the offsets, mirrored where `flip`: channels-last, or a list of such."
     several = x if isinstance(x, (tuple, list)) else (x,)
     n, C, H, W = several[0].shape
     first = offsets[:, :1] * (W + 2 * pad) + offsets[:, 1:]
     place = orders(C, H, W, pad, flip.device).index_select(0, flip.long()).add_(first)
-    out = [F.pad(v, (pad,) * 4).flatten(1).gather(1, place).view(n, H, W, C).permute(0, 3, 1, 2) for v in several]
+    if reflect: place = reflections(C, H, W, pad, flip.device)[place]
+    padded = several if reflect else [F.pad(v, (pad,) * 4) for v in several]
+    out = [v.flatten(1).gather(1, place).view(n, H, W, C).permute(0, 3, 1, 2) for v in padded]
     return out if several is x else out[0]
+
+# %% ../../nbs/api/data/06_pairs.ipynb #92746204
+def alternate_flips(
+    i, # images (B,)
+    t, # pass, a float
+):
+    "Which images are mirrored in a pass, bool (B,): each in every second one, half of them in any."
+    phase = (i * 2654435761 >> 16) % 2 # a bit of a hash of the image's number
+    return (phase + int(t)) % 2 == 1
 
 # %% ../../nbs/api/data/06_pairs.ipynb #1126b9e6
 def to_float(

@@ -61,6 +61,7 @@ def draw_maps(
     i,      # scenes of the batch (B,)
     gen,    # torch.Generator
     fixed,  # the fixed light instead of random ones
+    t=0.,   # pass, without effect
 ):
     "Images, float (B, 3, H, W), and classes (B, H, W), with joint crop and flip."
     if not fixed: return draw_light_pairs(scenes, i, gen)[::2]

@@ -27,6 +27,7 @@ def save_state(
     step,      # steps that were made
     rows=(),   # of the log so far
     row=None,  # what the unfinished row of the log has: {name: tensor or number}
+    kept=None, # what else the run keeps: {name: tensor}
 ):
     "Write weights, moments, step and log; FloatingPointError, and nothing written, if a weight is not finite."
     tensors = {f"model.{k}": v for k, v in module.state_dict().items()}
@@ -37,6 +38,7 @@ def save_state(
     for i, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optim.{i}.{k}": v for k, v in state.items() if torch.is_tensor(v)}
     tensors |= {f"row.{k}": torch.as_tensor(v) for k, v in (row or {}).items()}
+    tensors |= {f"kept.{k}": v for k, v in (kept or {}).items()}
     write_own(path, tensors, step=str(step), log=json.dumps(list(rows)))
 
 # %% ../../nbs/api/learn/09b_state.ipynb #55a60b56
@@ -88,12 +90,14 @@ def load_state(
     module,    # nn.Module, of the same architecture
     optimizer, # its optimizer
     path,      # of the checkpoint, for messages
+    kept=None, # what else the run keeps: {name: tensor}, changed in place
 ):
     "Load a checkpoint; returns the step, the rows of the log and the unfinished row."
     tensors, header = found
     parts = {kind: {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
-             for kind in ("model.", "optim.", "row.")}
+             for kind in ("model.", "optim.", "row.", "kept.")}
     load_weights(module, parts["model."], path)
+    for k, v in (kept or {}).items(): v.copy_(parts["kept."][k])
     state, params = {}, [p for group in optimizer.param_groups for p in group["params"]]
     for k, v in parts["optim."].items():
         i, name = k.split(".")
@@ -142,7 +146,7 @@ def resume(
     if run.validate and rows and not has_best(run, rows):
         print(f"{run.folder/'best.safetensors'} is not of the best row: trained again from the start", flush=True)
         return 0, [], {}
-    return load_state(found, run.module, optimizer, path)
+    return load_state(found, run.module, optimizer, path, run.kept)
 
 
 def load_finished(

@@ -49,6 +49,7 @@ def draw_digits(
     i,     # images (B,)
     gen,   # torch.Generator
     perturbed=False, # the perturbed digits instead of the others
+    t=0.,  # pass, without effect
 ):
     "Images, float (B, 1, H, W), and labels (B,)."
     x, x_tilde, _ = draw_true_pairs(pairs, i, gen)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LOGVAR_RANGE', 'CLASSIFIERS', 'Pointwise', 'PreactBlock', 'FusedBlock', 'fuse_sequence', 'fuse', 'fold', 'unfold',
-           'scaled_tanh', 'Normalise', 'ResidualClassifier', 'make_classifier', 'count_parameters']
+           'scaled_tanh', 'Normalise', 'ResidualClassifier', 'read_widths', 'make_classifier', 'count_parameters']
 
 # %% ../../nbs/api/models/04_nets.ipynb #94598080
 import math
@@ -15,6 +15,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from ..core.checks import check_number
+from .patch_nets import PatchClassifier
 
 # %% ../../nbs/api/models/04_nets.ipynb #b47ed0bb
 class Pointwise(nn.Conv2d):
@@ -155,19 +156,30 @@ class ResidualClassifier(nn.Module):
         return self.fc(F.relu(self.norm(h)).mean((2, 3)))
 
 # %% ../../nbs/api/models/04_nets.ipynb #92d9add8
-CLASSIFIERS = "wrn-D-K with D = 6n + 4 (wrn-28-10), resnet-D with D = 6n + 2 (resnet-8, resnet-20), resnet-18"
+CLASSIFIERS = ("wrn-D-K with D = 6n + 4 (wrn-28-10), resnet-D with D = 6n + 2 (resnet-8, resnet-20), resnet-18, "
+               "patch-W (patch-64), patch-W-W-W (patch-64-256-256)")
+
+
+def read_widths(
+    name, # of a classifier
+):
+    "Channels of the groups of patch-W-W-..., a tuple; () if it is another kind of name."
+    if not re.fullmatch(r"patch(-[1-9]\d*)+", str(name)): return ()
+    widths = tuple(map(int, name.split("-")[1:]))
+    return widths if len(widths) > 1 else (widths[0], 2 * widths[0], 4 * widths[0])
 
 
 def make_classifier(
     name,         # one of CLASSIFIERS
     n_classes=10, # logits
     width=16,     # channels of the first stage of resnet-D
-    patch=1,      # pixels per side that are folded into channels first
+    patch=1,      # pixels per side that are folded into channels first; stride of the patches of patch-W
 ):
     "A classifier by name, its weights drawn from torch's default generator; ValueError lists the known names."
     check_number("n_classes", n_classes, 2, whole=True)
     check_number("width", width, 1, whole=True)
     check_number("patch", patch, 1, whole=True)
+    if widths := read_widths(name): return PatchClassifier(widths, n_classes, patch, Normalise())
     if name == "resnet-18": return ResidualClassifier((64, 128, 256, 512), 2, 64, n_classes, patch)
     if match := re.fullmatch(r"wrn-(\d+)-(\d+)", str(name)):
         depth, k = int(match[1]), int(match[2])
