@@ -15,7 +15,7 @@ from ..core.checks import check_number
 from ..data.pairs import on_cpu
 from ..sets.sets import PerturbationSet, project, sample_ball
 from ..attack.strong import PIXEL_EPS, pixel_train_attack
-from .parallel import gather, share
+from .parallel import gather_parts, share
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #d5709990
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Bank:
         w, # their latents (B, K)
     ):
         "Keep the latents, those of all processes."
-        i, w = gather(i, w)
+        i, w = gather_parts(i, w)
         self.u[i] = w
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #7ed3f345
