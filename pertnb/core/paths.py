@@ -234,7 +234,7 @@ def locked(
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         try: lock.acquire(timeout=0)
         except Timeout:
-            print(f"waiting for another process, which holds {path}", flush=True)
+            print(f"waiting for another process, which holds {shorten_path(path)}", flush=True)
             lock.acquire()
     except OSError as error: raise write_error(path, error) from None
     try: yield
