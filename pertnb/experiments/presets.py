@@ -39,7 +39,8 @@ def experiment(
         cls = dataclass(frozen=True)(cls)
         if unknown := set(presets) - set(PRESETS): raise ValueError(f"unknown presets of {name}: {', '.join(unknown)}")
         for changes in presets.values(): cls(**changes) # an unknown field is an error here
-        EXPERIMENTS[name] = cls, presets
+        # a notebook that defines the class again must not replace that of the package
+        if cls.__module__ != "__main__" or name not in EXPERIMENTS: EXPERIMENTS[name] = cls, presets
         return cls
     return register
 
