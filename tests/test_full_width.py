@@ -50,7 +50,7 @@ def test_corruptions(preset, capsys):
 def test_perturbation_set(preset, views, capsys):
     settings = presets.resolve("cifar10c_cvae", dict(preset=preset))
     assert announced(settings, capsys) > 1
-    pset, log = learn.learn_set(replace(settings, epochs=1., batch_size=4), views, views.on(views.index[:1]), "centered", device="cpu", progress=False, log_every=1)
+    pset, log = learn.learn_set(replace(settings, epochs=1., batch_size=4, mend_images=8), views, views.on(views.index[:1]), "centered", device="cpu", progress=False, log_every=1)
     assert len(log) == 2 and log.loss.notna().all() and pset.latent == 512
     x, x_tilde, *_ = pairs.evaluation_pairs(views, n=1)
     assert len(quality.evaluate_set(pset, x[:2], x_tilde[:2], pairs.generator(0), steps=1, n_samples=1)) == 2
