@@ -207,7 +207,7 @@ def compare_reference(
     path, # of the script's images
 ):
     "Tidy numbers: agreement of every corruption, and of glass blur with a true exchange; and the number of images."
-    with np.load(path) as z: published = dict(z)
+    with np.load(path, allow_pickle=False) as z: published = dict(z)
     clean = torch.from_numpy(published["clean"]).permute(0, 3, 1, 2).contiguous()
     seeds = published["position"]
     agreed = {name: compare_values(published[name], clean, seeds, name) for name in IN_ORDER}
