@@ -27,7 +27,8 @@ def watch(folder):
     def noted(work, names):
         note(folder, names)
         return work()
-    memo.part = lambda kept, name, work, last=True: part(kept, name, lambda: noted(work, [name]), last)
+    memo.part = lambda kept, name, work, last=True, *args: part(
+        kept, name, lambda *given: noted(lambda: work(*given), [name]), last, *args)
     memo.rows = lambda kept, name, todo, work, *args, **kw: rows(
         kept, name, todo, lambda units: noted(lambda: work(units), units), *args, **kw)
 

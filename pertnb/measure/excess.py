@@ -16,6 +16,7 @@ from ..attack.attack import Ball, maximise
 from ..attack.strong import AutoState, strong_attack
 from ..core.checks import check_number
 from ..core.device import frozen, full_precision
+from ..core.probe import run_all, stretch
 from ..data.pairs import generator, to_float
 from .quality import mean_error, nearest_points
 from ..sets.sets import project, sample_ball
@@ -125,15 +126,19 @@ def find_extremes(
     if views.ndim != 5 or views.shape[1:] != x.shape or not len(x):
         raise ValueError(f"expected views (V, N, C, H, W) of images {tuple(x.shape)}, got {tuple(views.shape)}")
     device = next(pset.parameters()).device
-    u, parts = draw_starts(len(x), pset.latent, pset.eps, generator, starts), []
-    for lo in range(0, len(x), batch_size):
-        part = slice(lo, lo + batch_size)
-        a = to_float(x[part].to(device))
-        pset.check(a)
-        real = torch.cat([a[None], views_to_float(views[:, part].to(device))])
-        found = {aim: search_extreme(pset, a, real, aim, u[:, part].to(device), steps) for aim in AIMS}
-        parts.append((found, describe_views(real)))
-    return collect_extremes(parts)
+    u = draw_starts(len(x), pset.latent, pset.eps, generator, starts)
+    def look(n):
+        parts = []
+        for lo in range(0, n, batch_size):
+            part = slice(lo, min(lo + batch_size, n))
+            a = to_float(x[part].to(device))
+            pset.check(a)
+            real = torch.cat([a[None], views_to_float(views[:, part].to(device))])
+            found = {aim: search_extreme(pset, a, real, aim, u[:, part].to(device), steps) for aim in AIMS}
+            parts.append((found, describe_views(real)))
+        return collect_extremes(parts)
+    found = run_all("extremes", look, len(x), batch_size)
+    return Extremes(stretch(found.rows, len(x)), {aim: stretch(v, len(x)) for aim, v in found.u.items()})
 
 # %% ../../nbs/api/measure/10_excess.ipynb #bd32ef09
 def collect_extremes(
@@ -174,11 +179,13 @@ def measure_coverage(
     device, radii = next(pset.parameters()).device, [pset.eps] if radii is None else list(radii)
     for r in radii: check_number("radii", r, above=True)
     if sorted(radii) != radii: raise ValueError(f"radii must rise, got {radii}")
-    out = []
-    for lo in range(0, len(x), batch_size):
-        a, b = (to_float(t[lo:lo + batch_size].to(device)) for t in (x, x_tilde))
-        out += measure_batch(pset, a, b, radii, steps, lo)
-    return pd.concat(out, ignore_index=True)
+    def look(n):
+        out = []
+        for lo in range(0, n, batch_size):
+            a, b = (to_float(t[lo:min(lo + batch_size, n)].to(device)) for t in (x, x_tilde))
+            out += measure_batch(pset, a, b, radii, steps, lo)
+        return pd.concat(out, ignore_index=True)
+    return stretch(run_all("coverage", look, len(x), batch_size), len(x) * len(radii))
 
 
 def measure_batch(pset, a, b, radii, steps, first):
