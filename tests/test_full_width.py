@@ -62,7 +62,7 @@ def test_classifier(preset, views, capsys):
     assert announced(settings, capsys) > 10
     pset, method = sets.PerturbationSet(cvae.make_cvae(**settings.shared().net()), 10.), "cvae_adversarial"
     schedule = train.Schedule(**settings.training(method) | dict(epochs=1., batch_size=2))
-    model, log = robust.train_classifier(method, views.on(views.index[:4]), schedule, dict(settings.net(), n_classes=10), pset, attack=settings.attack(), device="cpu", progress=False, log_every=1)
+    model, log = robust.train_classifier(method, views.on(views.index[:4]), schedule, dict(settings.net(), n_classes=10), pset, attack=settings.loss("cvae_adversarial"), device="cpu", progress=False, log_every=1)
     assert len(log) == 2 and log.loss.notna().all() and sum(p.numel() for p in model.parameters()) > 36e6
     found = attack.attack_classifier(pset, model, pairs.to_float(views.images[:2]), views.labels[:2], pset.eps, steps=1)
     assert (found.u.norm(dim=1) <= pset.eps * (1 + 1e-6)).all()

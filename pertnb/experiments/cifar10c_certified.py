@@ -78,7 +78,7 @@ def start(self: Cifar10C):
     s, begin = self.certified, time.perf_counter()
     if not s.warm_start: return None
     schedule, net = Schedule(**s.training("standard")), dict(s.net(), n_classes=self.n_classes)
-    model, log = robust.train_classifier("standard", self.views(s)[0], schedule, net, seed=self.seed,
+    model, log = robust.train_classifier("standard", self.views(s)[0], schedule, net, attack=s.loss(), seed=self.seed,
                                          device=self.device, progress=False)
     self.count_earlier(begin, log)
     print(f"{'Standard training':20} {log.attrs['seconds']:6.1f} s, last accuracy {log.accuracy.iloc[-1]:.1%}")
@@ -94,7 +94,7 @@ def noise(self: Cifar10C,
     s, start, begin = self.certified, self.start(), time.perf_counter()
     schedule, net = Schedule(**s.training("cvae_smoothing")), dict(s.net(), n_classes=self.n_classes)
     model, log = smoothed.train_smoothed(self.views(s)[0], self.set(s), self.sigma(quartile), schedule, net, start,
-                                         self.seed, device=self.device, progress=False)
+                                         self.seed, s.loss(), device=self.device, progress=False)
     self.count_earlier(begin, log)
     print(f"{name_noise(quartile):20} {log.attrs['seconds']:6.1f} s, "
           f"last accuracy under noise {log.accuracy.iloc[-1]:.1%}")

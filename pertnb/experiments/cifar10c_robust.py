@@ -91,7 +91,8 @@ def make_corruptions(self: RobustCifar10C):
     "Make the corrupted images of all three experiments; the number of those that were not there."
     experiments = self.cvae, self.robust, self.certified
     n = min(max(s.n_train for s in experiments), len(load_images(self.data, "train")[0]))
-    m = max(10 * self.cvae.n_test, self.robust.n_test, self.certified.n_test) # 04 takes norms of ten times as many
+    robust = self.robust.n_test, self.robust.n_judged
+    m = max(10 * self.cvae.n_test, *robust, self.certified.n_test) # 04 takes norms of ten times as many
     m = min(m, len(load_images(self.data, "test")[0]))
     made = 0
     for split, names, most in (("test", OUT_OF_DISTRIBUTION, m), ("test", TRAIN, m), ("train", TRAIN, n)):
@@ -205,10 +206,10 @@ def judge(self: RobustCifar10C,
     "Rows of robust.evaluate, and the adversarial u (N, K) at the largest radius."
     s = self.robust
     images, labels = self.test_images(s.n_test)
-    test, ood = self.test_views(min(s.n_quartiles, len(images)))
-    if radii is not None: images, labels = images[:len(test)], labels[:len(test)]
+    test, ood = self.test_views(s.n_judged)
+    if radii is not None: images, labels = images[:s.n_quartiles], labels[:s.n_quartiles]
     return robust.evaluate(model, self.set(s), test, ood, images, labels, radii or [*self.radii(s).values()],
-                           s.pgd_steps, s.strong_steps, seed)
+                           s.pgd_steps, s.strong_steps, seed, s.n_quartiles)
 
 
 @patch

@@ -18,7 +18,7 @@ from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import PairsOf, to_float
 from . import own, own_report
-from .cifar10c import RobustSettings
+from .cifar10c import PLAIN_ATTACK, RobustSettings
 from .presets import Source, experiment
 from .section import MendSettings, Section, step
 from ..learn import robust
@@ -90,10 +90,10 @@ def classifier_settings(
     batch_size,
 ):
     "RobustSettings for `robust.train_methods`."
-    same = "preset", "data", "seed", "methods", "classifier", "epochs_standard", "train_steps"
+    same = "preset", "data", "seed", "methods", "classifier", "epochs_standard", "train_steps", "pad"
     patch = 2 ** max(0, round(math.log2(side / 16)))
-    return RobustSettings(**{k: getattr(s, k) for k in same}, epochs=s.epochs_robust, patch=patch,
-                          batch_size=batch_size)
+    how = PLAIN_ATTACK | {k: getattr(s, k) for k in same}
+    return RobustSettings(**how, epochs=s.epochs_robust, patch=patch, batch_size=batch_size)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #134eaf05
 class OwnParts(Section):
@@ -250,7 +250,7 @@ class OwnClassifiers(OwnWorst):
         n_classes = max(2, len(classes))
         models = robust.train_methods(how, robust.check_methods(s.methods), train.to(self.device),
                                       validation.to(self.device), self.set(), n_classes, s.seed,
-                                      names=own_report.METHOD_NAMES, pad=s.pad, device=self.device, progress=False)
+                                      names=own_report.METHOD_NAMES, device=self.device, progress=False)
         for method, model in models.items():
             net = dict(how.net(), n_classes=n_classes)
             own.save_classifier(model, net, self.folder / f"{method}.safetensors", method=method, classes=list(classes))

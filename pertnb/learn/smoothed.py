@@ -9,7 +9,7 @@ __all__ = ['smoothing_loss', 'train_smoothed']
 from functools import partial
 from ..core.checks import check_number
 from ..core.device import compile_set
-from .losses import NoisePoint, set_loss
+from .losses import NoisePoint, cross_entropy, set_loss
 from .robust import draw_images, fit_classifier
 
 # %% ../../nbs/api/learn/11b_smoothed.ipynb #1e4a2281
@@ -18,10 +18,13 @@ def smoothing_loss(
     pset,  # PerturbationSet
     sigma, # of the noise
     pad=4, # of the crop
+    smoothing=0., # of labels
+    images=None,  # dict(pad=, reflect=, alternate=) of `draw_images`
 ):
     "A loss for `fit`: mean cross-entropy at u from N(0, sigma^2 I); logs the accuracy there."
     check_number("pad", pad, whole=True)
-    return set_loss(partial(draw_images, views, method="standard", pad=pad), NoisePoint(pset, sigma))
+    draw = partial(draw_images, views, method="standard", **{"pad": pad, **(images or {})})
+    return set_loss(draw, NoisePoint(pset, sigma), partial(cross_entropy, smoothing=smoothing))
 
 # %% ../../nbs/api/learn/11b_smoothed.ipynb #fcc1e5b1
 def train_smoothed(
@@ -32,8 +35,9 @@ def train_smoothed(
     net,        # arguments of make_classifier
     start=None, # state dict to start from
     seed=0,
+    how=None,   # other arguments of `smoothing_loss`
     **kw,       # device, progress, ... of `fit`
 ):
     "Train (or load) the base classifier of a smoothed one: returns it in eval mode, and its log."
-    loss = smoothing_loss(views, compile_set(pset, schedule.compile), sigma)
+    loss = smoothing_loss(views, compile_set(pset, schedule.compile), sigma, **(how or {}))
     return fit_classifier("cvae_smoothing", loss, views, schedule, net, start, seed, **kw)
