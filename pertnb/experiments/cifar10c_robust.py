@@ -277,7 +277,7 @@ def tabulate_accuracy(
     "robust.summarise, with the row, the column and the value of a table."
     found, order = robust.summarise(rows), list(names)
     headings = {r: heading for heading, r in radii.items()}
-    columns = [KINDS.get(t.kind) or headings[t.eps] for t in found.itertuples()]
+    columns = [KINDS.get(t.kind) or headings[t.eps] + " worst" * (t.kind == "worst") for t in found.itertuples()]
     table = found.assign(row=found.method.map(names), value=found.accuracy, order=found.method.map(order.index),
                          column=columns)
     return table.sort_values("order", kind="stable").drop(columns="order")

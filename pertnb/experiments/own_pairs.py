@@ -93,7 +93,7 @@ def classifier_settings(
     same = "preset", "data", "seed", "methods", "classifier", "epochs_standard", "train_steps", "pad"
     patch = 2 ** max(0, round(math.log2(side / 16)))
     how = PLAIN_ATTACK | {k: getattr(s, k) for k in same}
-    return RobustSettings(**how, epochs=s.epochs_robust, patch=patch, batch_size=batch_size)
+    return RobustSettings(**how | dict(epochs=s.epochs_robust, patch=patch, batch_size=batch_size))
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #134eaf05
 class OwnParts(Section):

@@ -53,11 +53,11 @@ def caption_curves(
 ):
     "What `radius_curves` shows."
     at = table.set_index(["kind", "column", "row"]).value.sort_index()
-    best, held = at["robust", "eps full"].idxmax(), at["worst", "eps 50%"]
+    weak, middle, full = at["robust", "eps full"], at["worst", "eps 50% worst"], at["worst", "eps full worst"]
     return ("Accuracy under attack falls with the radius. At the full radius "
-            f"{best} keeps most under the paper's attack, {at['robust', 'eps full', best]:.1f}%. In the worst case "
-            f"{held.idxmax()} keeps most at the median radius, {held.max():.1f}%, and "
-            f"{at['worst', 'eps full'].max():.1f}% is the most that any keeps at the full one.")
+            f"{weak.idxmax()} keeps most under the paper's attack, {weak.max():.1f}%. In the worst case "
+            f"{middle.idxmax()} keeps most at the median radius, {middle.max():.1f}%, and "
+            f"{full.idxmax()} at the full one, {full.max():.1f}%.")
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #fef1779a
 def accuracy_by_corruption(

@@ -81,6 +81,7 @@ METHOD_COLOURS = {
     "cifar10c": "#d98c21",
     "cvae_augmentation": "#3b7dd8",
     "cvae_adversarial": "#b3267a",
+    "cvae_adversarial_pairs": "#5c1240",
     "augmix": "#2a9d8f",
     "l2": "#7a5cc0",
     "linf": "#5b7a2a",
