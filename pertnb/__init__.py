@@ -12,6 +12,7 @@ import lazy_loader
 # %% ../nbs/api/00_pertnb.ipynb #ce5fa87f
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb", submod_attrs={
     "data.images": ["load_images"],
+    "models.classifier_files": ["packaged_classifier"],
     "models.cvae": ["make_cvae"],
     "models.nets": ["make_classifier"],
     "sets.sets": ["PerturbationSet", "packaged_set"],

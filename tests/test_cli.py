@@ -13,7 +13,7 @@ from PIL import Image
 
 from pertnb.core import paths
 from pertnb.experiments import own, own_report, presets
-from pertnb.models import cvae, nets
+from pertnb.models import classifier_files, cvae, nets
 from pertnb.sets import sets
 from pertnb.tools import cli
 
@@ -51,7 +51,7 @@ def learned(tmp_path_factory, pairs):
     settings = presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(pairs)))
     sets.PerturbationSet(net, 2., (.5, 1., 1.5), dict(source={k: getattr(settings, k) for k in own.SOURCE}, classes=["cat", "dog"])).save(folder / "set.safetensors")
     net = dict(name="resnet-8", n_classes=2, width=8, patch=2)
-    own.save_classifier(nets.make_classifier(**net), net, folder / "standard.safetensors", method="standard")
+    classifier_files.save_classifier(nets.make_classifier(**net), net, folder / "standard.safetensors", method="standard")
     return folder
 
 
@@ -320,7 +320,7 @@ def test_source_of_other_types(said, evil):
 
 def test_classifier_of_other_classes(said, learned, tmp_path):
     net = dict(name="resnet-8", n_classes=2, width=8, patch=2)
-    own.save_classifier(nets.make_classifier(**net), net, tmp_path / "c.safetensors", classes=["cat", "cow"])
+    classifier_files.save_classifier(nets.make_classifier(**net), net, tmp_path / "c.safetensors", classes=["cat", "cow"])
     code, _, err = said("attack", learned, "--classifier", tmp_path / "c.safetensors")
     assert code == 1 and "tells cat, cow apart, but these pairs are of cat, dog" in err and err.count("\n") == 1
 

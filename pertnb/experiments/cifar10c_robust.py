@@ -26,6 +26,7 @@ from .section import Section, step
 from ..learn import robust
 from ..learn.learn import learn_set
 from ..measure import quality
+from ..models.classifier_files import round_weights
 from ..sets.sets import packaged_set, project
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #9d7e7f54
@@ -181,7 +182,7 @@ def classifiers(self: RobustCifar10C,
     models = robust.train_methods(self.robust, methods, *self.views(self.robust, seed), pset, self.n_classes, seed,
                                   logs=logs, device=self.device, progress=False)
     self.count_earlier(begin, *logs.values())
-    return models, logs
+    return {method: round_weights(model) for method, model in models.items()}, logs
 
 
 @patch

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['BUILT_IN_FUNCTIONS', 'SOURCE', 'load_function', 'count_arguments', 'call', 'perturb_images', 'group_equal',
            'split_alike', 'Case', 'load_clean', 'load_parts', 'drop_known', 'check_enough', 'gather', 'choose_patch',
-           'count_principal_directions', 'choose', 'explain_choice', 'own_name', 'own_folder', 'save_classifier',
-           'load_classifier', 'load_own', 'find_source_fault', 'read_source', 'read_classes']
+           'count_principal_directions', 'choose', 'explain_choice', 'own_name', 'own_folder', 'load_own',
+           'find_source_fault', 'read_source', 'read_classes']
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #c2ca8843
 import importlib.util
@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from ..core.checks import check_number
-from ..core.paths import read_tensors, runs_dir, write_tensors
+from ..core.paths import read_tensors, runs_dir
 from ..core.random import generator
 from ..data.camera import camera
 from ..data.images import CLASSES, class_names, load_images
@@ -27,7 +27,6 @@ from ..data.pairs import split_images
 from .own_files import FEWEST, Own, describe_shape, find_images, read_all, read_pairs
 from .own_files import screen_pairs, shorten, stop_on
 from .presets import resolve
-from ..models.nets import make_classifier
 from ..sets.sets import PerturbationSet
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #7a258bbd
@@ -298,31 +297,6 @@ def own_folder(
 ):
     "Folder of everything made from these pairs: `out`, or runs/own/NAME (at `smoke`, runs/smoke/own/NAME)."
     return Path(s.out) if s.out else runs_dir() / ("smoke/own" if s.preset == "smoke" else "own") / own_name(s)
-
-# %% ../../nbs/api/experiments/07a_own.ipynb #b355fbb4
-def save_classifier(
-    model,  # from make_classifier
-    net,    # its arguments
-    path,   # of the .safetensors file
-    **info, # what else is known about it, as JSON holds it
-):
-    "Write a classifier and the arguments that build it again."
-    write_tensors(path, model.state_dict(), {"classifier": json.dumps(dict(net=net, info=info))})
-
-# %% ../../nbs/api/experiments/07a_own.ipynb #32925171
-def load_classifier(
-    path, # of a file that save_classifier wrote
-):
-    "The classifier (eval mode, CPU) and its info; an error of one line if there is none."
-    if not Path(path).is_file(): raise FileNotFoundError(f"there is no classifier at {path}")
-    tensors, header = read_tensors(path, advice="train it again")
-    try:
-        about = json.loads(header["classifier"])
-        model, info = make_classifier(**about["net"]), dict(about["info"])
-        model.load_state_dict(tensors)
-    except Exception as error:
-        raise ValueError(f"{path} holds no classifier of this package ({type(error).__name__})") from None
-    return model.eval().to(memory_format=torch.channels_last), info
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #3d3b1e40
 def load_own(

@@ -26,6 +26,7 @@ from ..learn.learn import learn
 from ..learn.mend import mend
 from ..learn.train import Schedule
 from ..measure import excess, quality
+from ..models.classifier_files import save_classifier
 from ..sets.sets import latent_norms
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #2f10bd1b
@@ -253,7 +254,7 @@ class OwnClassifiers(OwnWorst):
                                       names=own_report.METHOD_NAMES, device=self.device, progress=False)
         for method, model in models.items():
             net = dict(how.net(), n_classes=n_classes)
-            own.save_classifier(model, net, self.folder / f"{method}.safetensors", method=method, classes=list(classes))
+            save_classifier(model, net, self.folder / f"{method}.safetensors", method=method, classes=list(classes))
         return models
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #47a76065

@@ -11,6 +11,7 @@ import lazy_loader
 # %% ../../nbs/api/models/00_models.ipynb #00c0871b
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.models", submod_attrs={
     "nets": ["make_classifier"],
+    "classifier_files": ["load_classifier", "packaged_classifier", "save_classifier"],
     "cvae": ["make_cvae", "elbo"],
     "unet": ["UNetClassifier"],
 })

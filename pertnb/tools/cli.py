@@ -360,11 +360,12 @@ def find_classifier(
 def open_classifier(args):
     "SavedPairs with one classifier, and its name."
     from pertnb.experiments import own
+    from pertnb.models.classifier_files import load_classifier
     pset, folder, test = open_set(args)
     if test.labels is None:
         raise ValueError("these pairs have no labels (class folders), and a classifier is judged by them")
     name, path = find_classifier(args.classifier, folder)
-    model, info = own.load_classifier(path)
+    model, info = load_classifier(path)
     classes = own.read_classes(info, name)
     if classes and test.classes and classes != tuple(test.classes):
         raise ValueError(f"{name} tells {', '.join(classes)} apart, but these pairs are of {', '.join(test.classes)}: "

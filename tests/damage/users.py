@@ -14,6 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from pertnb.experiments import own
 from pertnb.tools import cli
+from pertnb.models import classifier_files
 from pertnb.models.cvae import make_cvae
 from pertnb.models.nets import make_classifier
 from pertnb.core.paths import read_tensors, write_tensors
@@ -48,7 +49,7 @@ def use_set(path):
 def make_own_classifier(path, **sizes):
     torch.manual_seed(0)
     net = NET | sizes
-    own.save_classifier(make_classifier(**net), net, path, method="standard", classes=CLASSES)
+    classifier_files.save_classifier(make_classifier(**net), net, path, method="standard", classes=CLASSES)
 
 
 @lru_cache
@@ -82,7 +83,7 @@ def attack(path):
 KINDS = { # (what makes the file, what uses it, its name)
     "set": (make_set, use_set, "file"),
     "set without digest": (make_plain_set, use_set, "file"),
-    "classifier": (make_own_classifier, own.load_classifier, "file"),
+    "classifier": (make_own_classifier, classifier_files.load_classifier, "file"),
     "set in `pertnb attack`": (make_folder, attack, "set"),
     "classifier in `pertnb attack`": (make_folder, attack, "standard")}
 
