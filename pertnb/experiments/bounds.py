@@ -14,7 +14,7 @@ from ..core.paths import runs_dir
 from ..core.rows import read_rows, write_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import resolve_data
-from ..data.pairs import evaluation_pairs, generator, load_views, split_images
+from ..data.pairs import evaluation_pairs, generator, load_views, split_by_seed
 from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth
@@ -118,9 +118,8 @@ def learn_digits(self: Bounds,
     s = presets.resolve(experiment, dict(preset=self.preset, seed=self.seed))
     everything = true_pairs(self.digits, "train", truth, s.n_train, **kw)
     test = true_pairs(self.digits, "test", truth, self.n_pairs)
-    index, held_out = split_images(len(everything), generator("split", self.seed), 1/60)
-    train, validation = everything.on(index).to(self.device), everything.on(held_out)
-    pset, _ = learn_truth(s, train, validation, net or s.net(), "bce", device=self.device, progress=False)
+    train, validation = split_by_seed(everything, self.seed, 1/60)
+    pset, _ = learn_truth(s, train.to(self.device), validation, net or s.net(), "bce", device=self.device, progress=False)
     return pset, *draw_true_pairs(test, test.index, generator("test", self.seed, 0))[:2]
 
 

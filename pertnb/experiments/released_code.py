@@ -27,7 +27,7 @@ from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..data import affine
 from ..data.images import class_names, resolve_data
-from ..data.pairs import PairsOf, evaluation_pairs, load_views, split_images, to_float
+from ..data.pairs import PairsOf, evaluation_pairs, load_views, split_by_seed, to_float
 from .cifar10c import ClassifierSettings, ImageSettings, QualitySettings
 from .cifar10c import TrainAttackSettings, VoteSettings
 from .presets import experiment, resolve
@@ -114,10 +114,10 @@ class ReleasedParts(Section):
     def views(self): return load_views(self.data, "train", n=self.settings.n_train)
 
     @step
-    def indices(self): return split_images(len(self.views()), generator("split", self.seed))
+    def split(self): return split_by_seed(self.views(), self.seed)
 
     @step
-    def train(self): return self.views().on(self.indices()[0]).to(self.device)
+    def train(self): return self.split()[0].to(self.device)
 
     @step
     def test(self):
@@ -237,7 +237,7 @@ class LearnedCorruptions(TruncationEffects):
         augment, # whether pairs are cropped and flipped
     ):
         "A set of corruptions, and the log of its training."
-        held_out, shared = self.views().on(self.indices()[1]), replace(self.cvae_settings(), seed=seed)
+        held_out, shared = self.split()[1], replace(self.cvae_settings(), seed=seed)
         return learn_set(shared, self.train(), held_out, pairs_of=PairsOf if augment else PlainPairs,
                          device=self.device, progress=False)
 
@@ -287,7 +287,7 @@ class SplitEffects(AugmentationEffects):
         split, # "images" or "pairs"
     ):
         "Radius and third quartile of a set in our reading, chosen on one kind of validation pairs."
-        x, x_tilde, _ = validation_pairs(self.views(), self.indices()[1], split, seed)
+        x, x_tilde, _ = validation_pairs(self.views(), self.split()[1].index, split, seed)
         chosen = select_radius(self.learn_corruptions(seed, True)[0], x, x_tilde)
         return dict(seed=seed, split=split, eps=chosen["eps"], third=chosen["percentiles"][2])
 
@@ -309,9 +309,9 @@ class LearnedDigits(SplitEffects):
         name = resolve_data(s.mnist_data, auto="mnist")
         train, test = (affine.true_pairs(name, split, "linf", n)
                        for split, n in (("train", s.mnist_train), ("test", s.mnist_test)))
-        kept, aside = split_images(len(train), generator("split", s.seed), 1/60)
+        kept, aside = split_by_seed(train, s.seed, 1/60)
         x, x_tilde, _ = affine.draw_true_pairs(test, test.index, generator("test", s.seed))
-        return name, train.on(kept).to(self.device), train.on(aside), (x, x_tilde)
+        return name, kept.to(self.device), aside, (x, x_tilde)
 
     def measure_digits(self,
         seed,
