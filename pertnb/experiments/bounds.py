@@ -19,7 +19,7 @@ from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth
 from ..measure import theory
-from ..sets.sets import PerturbationSet, packaged_set
+from ..sets.sets import packaged_set, with_radius
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #f932f8dc
 def count_failures(
@@ -191,7 +191,7 @@ def measure_radii(self: Bounds):
     (pset, x, x_tilde), s = next(iter(self.sets().values())), self.settings
     moments, m, by_radius, by_alpha = self.moments(), x[0].numel(), [], []
     for r in pset.eps * RADII:
-        ball = PerturbationSet(pset.cvae, r)
+        ball = with_radius(pset, r)
         expected = theory.random_errors(ball, x, x_tilde, generator("radii", s.seed), s.n_points).mean(1)
         least = theory.necessary_subset(ball, x, x_tilde, s.pgd_steps)
         bounds = theory.bound_rows(*moments, m, r, s.alpha)
