@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
-from ..core.checks import check_labels, check_number, described
+from ..core.checks import check_labels, check_number, check_radii, described
 from ..core.device import frozen, full_precision
 from ..core.probe import probing, repeat
 from ..sets.sets import check_latents, project, sample_ball
@@ -302,9 +302,7 @@ def nested_robustness(
     steps=50,
 ):
     "Whether each example stays correct at each radius, bool (len(radii), B), and its u at the largest (B, K)."
-    for r in radii: check_number("radii", r, above=True)
-    if not len(radii) or list(radii) != sorted(radii):
-        raise ValueError(f"radii must be positive and ascending, got {list(radii)}")
+    check_radii(radii)
     u, out = x.new_zeros(len(x), pset.latent), []
     alive = torch.ones(len(x), dtype=torch.bool, device=x.device)
     for eps in radii:

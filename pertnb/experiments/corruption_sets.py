@@ -209,11 +209,7 @@ def tabulate_errors(
     rows, # from read_errors
 ):
     "Numbers of table:cifar10c_evaluate: radius, mean metrics with standard errors over images, error of no change."
-    parts = []
-    for row, g in rows.groupby("row", sort=False):
-        m = quality.mean_metrics(g)
-        cells = dict(column=["eps", *m.metric, "No change"], value=[g.eps.iloc[0], *m["mean"], g.none.mean()])
-        parts.append(pd.DataFrame(dict(row=row, **cells, se=[None, *m.se, None], n=m.n[0])))
+    parts = [quality.tabulate_metrics(g, row) for row, g in rows.groupby("row", sort=False)]
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #4988798b

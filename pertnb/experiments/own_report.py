@@ -74,10 +74,7 @@ def tabulate_own_quality(
     n,    # test images
 ):
     "One row: radius, the six metrics, and the error of changing nothing."
-    means = quality.mean_metrics(rows)
-    columns = ["eps", *means.metric, "No change"]
-    values, errors = [eps, *means["mean"], rows.none.mean()], [None, *means.se, None]
-    return pd.DataFrame(dict(row="your set", column=columns, value=values, se=errors, n=n))
+    return quality.tabulate_metrics(rows.assign(eps=eps), "your set", n)
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #4f6abd07
 def name_radii(

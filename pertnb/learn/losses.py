@@ -58,21 +58,15 @@ class SamplePoint:
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #7a937cb2
 @dataclass(frozen=True)
-class NoisePoint:
+class NoisePoint(SamplePoint):
     "g(x, u) with u from N(0, sigma^2 I)."
-    pset: PerturbationSet
     sigma: float
-    searched = False
 
     def __post_init__(self): check_number("sigma", self.sigma, above=True)
 
     def draw(self, i, gen):
         "u (n, K)."
         return self.sigma * torch.randn(len(i), self.pset.latent, generator=gen, device=gen.device)
-
-    def move(self, model, x, y, u, t, i):
-        "The set's images (B, C, H, W) at u (B, K)."
-        return decode_points(self.pset, x, u)
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #0327a67f
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from ..attack.attack import Ball, maximise
 from ..attack.strong import AutoState, strong_attack
-from ..core.checks import check_number
+from ..core.checks import check_number, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
 from ..data.pairs import generator, to_float
@@ -177,8 +177,7 @@ def measure_coverage(
 ):
     "One row per pair and radius: pair, radius, norm of the encoding, error of the nearest point that was found."
     device, radii = next(pset.parameters()).device, [pset.eps] if radii is None else list(radii)
-    for r in radii: check_number("radii", r, above=True)
-    if sorted(radii) != radii: raise ValueError(f"radii must rise, got {radii}")
+    check_radii(radii)
     def look(n):
         out = []
         for lo in range(0, n, batch_size):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'draw_quality', 'standardise', 'Nearest', 'mean_error', 'nearest_points', 'Reading', 'quality_rows',
-           'evaluate_set', 'mean_metrics', 'norm_statistics', 'seed_metrics', 'nearest']
+           'evaluate_set', 'mean_metrics', 'norm_statistics', 'tabulate_metrics', 'seed_metrics', 'nearest']
 
 # %% ../../nbs/api/measure/09_quality.ipynb #d93b5fb9
 from dataclasses import dataclass
@@ -174,6 +174,18 @@ def norm_statistics(
         raise ValueError(f"norms must be finite numbers, got {len(s)}, {bad} of them not finite")
     quartiles = {f"{q}%": s.quantile(q / 100) for q in (25, 50, 75)}
     return {"Mean": s.mean(), "Std": s.std()} | quartiles | {"Max": s.max()}
+
+# %% ../../nbs/api/measure/09_quality.ipynb #8c1fbe23
+def tabulate_metrics(
+    rows, # from evaluate_set, with columns `image`, `eps` and `none` (the error of changing nothing)
+    row,  # of the table
+    n=None, # what the numbers stand on (default: the number of images)
+):
+    "One row of a table: row, column (eps, the six metrics, No change), value, se over images, n."
+    means = mean_metrics(rows)
+    columns = ["eps", *means.metric, "No change"]
+    values, errors = [rows.eps.iloc[0], *means["mean"], rows.none.mean()], [None, *means.se, None]
+    return pd.DataFrame(dict(row=row, column=columns, value=values, se=errors, n=means.n[0] if n is None else n))
 
 # %% ../../nbs/api/measure/09_quality.ipynb #034ed32f
 def seed_metrics(
