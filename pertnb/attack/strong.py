@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['LOSSES', 'ATTACKS', 'STRONG', 'PIXEL_EPS', 'margin', 'dlr_loss', 'Composed', 'Shifted', 'make_objective',
            'checkpoints', 'AutoState', 'search', 'Attack', 'starts', 'seed_of', 'check_attack', 'Worst', 'worst_case',
-           'strong_attack', 'pixel_ball', 'pixel_attack', 'train_search', 'pixel_train_attack', 'best_losses',
-           'check_attack_losses', 'random_correct', 'check_accuracies', 'masking_checks']
+           'strong_attack', 'pixel_ball', 'pixel_attack', 'pixel_train_attack', 'best_losses', 'check_attack_losses',
+           'random_correct', 'check_accuracies', 'masking_checks']
 
 # %% ../../nbs/api/attack/14_strong.ipynb #62b60937
 import math
@@ -311,18 +311,6 @@ def pixel_attack(
     return replace(out, d=out.d.view_as(x))
 
 # %% ../../nbs/api/attack/14_strong.ipynb #2c1ddfa9
-def train_search(
-    net,   # nn.Module, d (B, D) -> logits: Composed or Shifted
-    y,     # labels (B,)
-    ball,  # Ball
-    d,     # start (B, D)
-    steps, # of PGD
-    step,  # their length
-):
-    "The last point of a few steps of PGD on the cross-entropy, (B, D); for adversarial training."
-    with frozen(net): return last_point(net, y, ball, d, steps, step)
-
-
 def pixel_train_attack(
     model, # classifier, in either mode
     x, y,  # images (B, C, H, W) in [0, 1], labels (B,)
@@ -334,7 +322,8 @@ def pixel_train_attack(
     "Images (B, C, H, W) to train on: a few steps of PGD in the pixel ball."
     ball = pixel_ball(x, norm, eps)
     step = ball.eps / min(5, max(1, steps)) if step_size is None else step_size
-    d = train_search(Shifted(model, x), y, ball, torch.zeros_like(x).flatten(1), steps, step)
+    start = torch.zeros_like(x).flatten(1)
+    with frozen(model): d = last_point(Shifted(model, x), y, ball, start, steps, step)
     return (x + d.view_as(x)).clamp(0, 1)
 
 # %% ../../nbs/api/attack/14_strong.ipynb #dad8c3c7

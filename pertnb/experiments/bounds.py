@@ -14,12 +14,12 @@ from ..core.paths import runs_dir
 from ..core.rows import read_rows, write_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import resolve_data
-from ..data.pairs import evaluation_pairs, generator, load_views, split_images
+from ..data.pairs import evaluation_pairs, generator, load_views, split_by_seed
 from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth
 from ..measure import theory
-from ..sets.sets import PerturbationSet, packaged_set
+from ..sets.sets import packaged_set, with_radius
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #f932f8dc
 def count_failures(
@@ -118,9 +118,8 @@ def learn_digits(self: Bounds,
     s = presets.resolve(experiment, dict(preset=self.preset, seed=self.seed))
     everything = true_pairs(self.digits, "train", truth, s.n_train, **kw)
     test = true_pairs(self.digits, "test", truth, self.n_pairs)
-    index, held_out = split_images(len(everything), generator("split", self.seed), 1/60)
-    train, validation = everything.on(index).to(self.device), everything.on(held_out)
-    pset, _ = learn_truth(s, train, validation, net or s.net(), "bce", device=self.device, progress=False)
+    train, validation = split_by_seed(everything, self.seed, 1/60)
+    pset, _ = learn_truth(s, train.to(self.device), validation, net or s.net(), "bce", device=self.device, progress=False)
     return pset, *draw_true_pairs(test, test.index, generator("test", self.seed, 0))[:2]
 
 
@@ -192,7 +191,7 @@ def measure_radii(self: Bounds):
     (pset, x, x_tilde), s = next(iter(self.sets().values())), self.settings
     moments, m, by_radius, by_alpha = self.moments(), x[0].numel(), [], []
     for r in pset.eps * RADII:
-        ball = PerturbationSet(pset.cvae, r)
+        ball = with_radius(pset, r)
         expected = theory.random_errors(ball, x, x_tilde, generator("radii", s.seed), s.n_points).mean(1)
         least = theory.necessary_subset(ball, x, x_tilde, s.pgd_steps)
         bounds = theory.bound_rows(*moments, m, r, s.alpha)

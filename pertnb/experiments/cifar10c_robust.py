@@ -19,7 +19,7 @@ from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..corruptions import OUT_OF_DISTRIBUTION, TRAIN
 from ..data.images import class_names, load_images
-from ..data.pairs import evaluation_pairs, load_views, split_images, to_float
+from ..data.pairs import evaluation_pairs, load_views, split_by_seed, to_float
 from .cifar10c import CertifiedSettings, CvaeSettings, RobustSettings
 from .presets import resolve
 from .section import Section, step
@@ -57,7 +57,7 @@ def split(self: RobustCifar10C,
 ):
     "Views of the images to train on and of those set aside, on the device."
     every = load_views(self.data, "train", names, n=n)
-    return tuple(every.on(i).to(self.device) for i in split_images(len(every), generator("split", seed)))
+    return tuple(part.to(self.device) for part in split_by_seed(every, seed))
 
 
 @patch

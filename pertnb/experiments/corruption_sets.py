@@ -15,7 +15,7 @@ import torch
 from fastcore.basics import patch
 from ..core.paths import package_root, runs_dir
 from ..core.rows import read_rows, write_rows
-from ..data.pairs import PAIRINGS, evaluation_pairs, generator, load_views, split_images, to_float
+from ..data.pairs import PAIRINGS, evaluation_pairs, generator, load_views, split_by_seed, to_float
 from . import presets
 from .section import Section, step
 from ..learn.learn import learn_set
@@ -79,15 +79,15 @@ class CorruptionSets(Section):
     def views(self): return load_views(self.data, "train", n=self.settings.n_train)
 
     @step
-    def split(self): return split_images(len(self.views), generator("split", self.seed))
+    def split(self): return split_by_seed(self.views, self.seed)
 
     @property
     @step
-    def train(self): return self.views.on(self.split()[0]).to(self.device)
+    def train(self): return self.split()[0].to(self.device)
 
     @property
     @step
-    def validation(self): return self.views.on(self.split()[1])
+    def validation(self): return self.split()[1]
 
     @property
     @step
@@ -209,11 +209,7 @@ def tabulate_errors(
     rows, # from read_errors
 ):
     "Numbers of table:cifar10c_evaluate: radius, mean metrics with standard errors over images, error of no change."
-    parts = []
-    for row, g in rows.groupby("row", sort=False):
-        m = quality.mean_metrics(g)
-        cells = dict(column=["eps", *m.metric, "No change"], value=[g.eps.iloc[0], *m["mean"], g.none.mean()])
-        parts.append(pd.DataFrame(dict(row=row, **cells, se=[None, *m.se, None], n=m.n[0])))
+    parts = [quality.tabulate_metrics(g, row) for row, g in rows.groupby("row", sort=False)]
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #4988798b

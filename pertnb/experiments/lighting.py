@@ -293,13 +293,8 @@ def tabulate_quality(
     rows, # of SetQuality.judge_sets
 ):
     "A tidy table: row, column (eps, the six metrics, No change), value, se over scenes, n (pairs)."
-    parts = []
-    for row, mine in rows.groupby("row", sort=False):
-        m = quality.mean_metrics(mine)
-        value = [mine.eps.iloc[0], *m["mean"], mine.none.mean()]
-        columns = ["eps", *m.metric, "No change"]
-        parts.append(pd.DataFrame(dict(row=row, column=columns, value=value, se=[None, *m.se, None], n=len(mine))))
-    return pd.concat(parts, ignore_index=True)
+    by_row = rows.groupby("row", sort=False)
+    return pd.concat([quality.tabulate_metrics(mine, row, len(mine)) for row, mine in by_row], ignore_index=True)
 
 
 def tabulate_norms(

@@ -18,7 +18,7 @@ from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import class_names
-from ..data.pairs import split_images
+from ..data.pairs import split_by_seed
 from .presets import Source
 from .section import Section, step
 from ..learn.learn import learn_truth
@@ -105,13 +105,13 @@ class MnistPairs(Section):
         return true_pairs(self.data, "train", self.truth, self.settings.n_train, fixed=partners, seed=self.seed)
 
     @step
-    def split(self): return split_images(len(self.all_pairs(0)), generator("split", self.seed), 1/60)
+    def split(self, partners): return split_by_seed(self.all_pairs(partners), self.seed, 1/60)
 
     @step
-    def training_pairs(self, partners): return self.all_pairs(partners).on(self.split()[0]).to(self.device)
+    def training_pairs(self, partners): return self.split(partners)[0].to(self.device)
 
     @step
-    def validation_pairs(self): return self.all_pairs(0).on(self.split()[1])
+    def validation_pairs(self): return self.split(0)[1]
 
     @step
     def test_pairs(self): return true_pairs(self.data, "test", self.truth, self.settings.n_test)
@@ -150,7 +150,7 @@ class MnistSets(MnistPairs):
 
     def describe_data(self):
         "How many images each part has."
-        train, validation = self.split()
+        train, validation = self.split(0)
         return (f"{len(train):,} images to train on, {len(validation):,} to choose the radius, "
                 f"{len(self.test_pairs()):,} to test on")
 

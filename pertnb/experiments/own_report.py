@@ -14,7 +14,7 @@ from ..core.device import full_precision
 from ..core.paths import atomic_write
 from ..learn import robust
 from ..measure import excess, quality
-from ..sets.sets import PerturbationSet, project
+from ..sets.sets import project, with_radius
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #baebabb1
 def explain_radius(
@@ -40,7 +40,7 @@ def fit_radius(
 ):
     "The set with its radius at a quantile of the norms; at 1 the radius stays as it is."
     eps = pset.eps if coverage == 1 else float(norms.double().quantile(coverage))
-    return PerturbationSet(pset.cvae, eps, pset.percentiles, info)
+    return with_radius(pset, eps, info)
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #3f77f075
 @full_precision()
@@ -74,10 +74,7 @@ def tabulate_own_quality(
     n,    # test images
 ):
     "One row: radius, the six metrics, and the error of changing nothing."
-    means = quality.mean_metrics(rows)
-    columns = ["eps", *means.metric, "No change"]
-    values, errors = [eps, *means["mean"], rows.none.mean()], [None, *means.se, None]
-    return pd.DataFrame(dict(row="your set", column=columns, value=values, se=errors, n=n))
+    return quality.tabulate_metrics(rows.assign(eps=eps), "your set", n)
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #4f6abd07
 def name_radii(

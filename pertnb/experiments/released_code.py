@@ -14,30 +14,33 @@ __all__ = ['RELEASED_PRESETS', 'BY_OPTION', 'TOUCHING', 'READINGS', 'STEPS', 'LE
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #c22f1664
 import operator
+from contextlib import nullcontext
 from dataclasses import replace
 import pandas as pd
 import torch
 import torch.nn as nn
 from ..attack.attack import attack_classifier
 from ..certify import smoothing
+from ..core.device import frozen
 from ..core.paths import runs_dir
 from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..data import affine
 from ..data.images import class_names, resolve_data
-from ..data.pairs import evaluation_pairs, load_views, split_images, to_float
+from ..data.pairs import PairsOf, evaluation_pairs, load_views, split_by_seed, to_float
 from .cifar10c import ClassifierSettings, ImageSettings, QualitySettings
 from .cifar10c import TrainAttackSettings, VoteSettings
 from .presets import experiment, resolve
 from .section import Section, step
 from ..learn import robust
 from ..learn.learn import learn_set, learn_truth
-from ..learn.train import Schedule
+from ..learn.train import Schedule, epoch_order
 from ..measure import quality
-from ..released.departures import DEPARTURES, paired_means, paired_shares, project_columns, released
-from ..released.departures import third_radius, validation_pairs
+from ..released.departures import DEPARTURES, METRIC_READINGS, UNGUARDED, ColumnBall, PlainPairs
+from ..released.departures import answer_always, order_once, paired_means, paired_shares, project_columns
+from ..released.departures import sample_cube, third_radius, validation_pairs
 from ..report.tables import format_number
-from ..sets.sets import packaged_set, project, select_radius
+from ..sets.sets import packaged_set, project, sample_ball, select_radius
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #a3f8b1db
 RELEASED_PRESETS = dict(
@@ -111,10 +114,10 @@ class ReleasedParts(Section):
     def views(self): return load_views(self.data, "train", n=self.settings.n_train)
 
     @step
-    def indices(self): return split_images(len(self.views()), generator("split", self.seed))
+    def split(self): return split_by_seed(self.views(), self.seed)
 
     @step
-    def train(self): return self.views().on(self.indices()[0]).to(self.device)
+    def train(self): return self.split()[0].to(self.device)
 
     @step
     def test(self):
@@ -133,17 +136,17 @@ class ReleasedParts(Section):
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #5227c081
 class ReleasedMetrics(ReleasedParts):
-    "The six metrics of the packaged set, under options."
+    "The six metrics of the packaged set."
     def measure(self,
+        reading=quality.Reading(), # of their definitions
         batch_size=128,
         steps=None, # of PGD (default: those of the settings)
-        **options,  # of departures.released
     ):
-        "Rows of the six metrics of the packaged set, under options."
+        "Rows of the six metrics of the packaged set."
         s, pset, (x, x_tilde, _) = self.settings, self.set(), self.pairs()
         steps = s.pgd_steps if steps is None else steps
-        with released(**options):
-            return quality.evaluate_set(pset, x, x_tilde, generator("quality", s.seed), steps, s.n_samples, batch_size)
+        return quality.evaluate_set(pset, x, x_tilde, generator("quality", s.seed), steps, s.n_samples, batch_size,
+                                    reading=reading)
 
     @step
     def ours(self):
@@ -165,7 +168,7 @@ class MetricEffects(ReleasedMetrics):
         ours, image, out = self.ours(), self.pairs()[2], []
         for option, metrics in TOUCHING.items():
             steps = 0 if option == "truncation" else None # EAE needs no search
-            other = self.measure(steps=steps, **{option: BY_OPTION[option].theirs})
+            other = self.measure(METRIC_READINGS[option], steps=steps)
             write_rows(self.folder / f"{option}.csv", other.assign(image=image))
             for m in metrics:
                 effect = paired_means(ours[m], other[m], image)
@@ -191,7 +194,8 @@ class ProjectionEffects(MetricEffects):
         norms = [u.norm(dim=1) for u in (project(long, pset.eps), columns)]
         outside = paired_shares(*((norm > pset.eps * (1 + 1e-5)).numpy() for norm in norms))
         length = paired_means(*(norm / pset.eps for norm in norms))
-        oae = paired_means(self.ours().oae, self.measure(self.small_batch(), projection="columns").oae, image)
+        other = self.measure(METRIC_READINGS["projection"], self.small_batch())
+        oae = paired_means(self.ours().oae, other.oae, image)
         return [make_effect("projection", "projected latents outside the ball (%)", outside, "latent", "share"),
                 make_effect("projection", "norm of a projected latent / radius", length, "latent", "error"),
                 make_effect("projection", f"OAE, batches of {self.small_batch()}", oae, "image", "error")]
@@ -201,19 +205,17 @@ class TruncationEffects(ProjectionEffects):
     "What the truncation by coordinates does to draws."
     def draw_norms(self,
         radius,
-        reading, # "norm" or "coordinates"
+        sample, # (draws, k, radius, generator) -> u (draws, k)
     ):
-        "Norms (1000,) of draws from the truncated normal, in units of the radius."
-        with released(truncation=reading):
-            u = quality.sample_ball(1000, self.set().latent, radius, generator("draws", self.seed))
-        return u.norm(dim=1) / radius
+        "Norms (1000,) of draws from a truncated normal, in units of the radius."
+        return sample(1000, self.set().latent, radius, generator("draws", self.seed)).norm(dim=1) / radius
 
     @step
     def judge_truncation(self):
         "Effects of the truncation by coordinates on the norms of draws, at the full and the median radius."
         pset, out = self.set(), []
         for at, radius in (("full radius", pset.eps), ("median radius", pset.percentiles[1])):
-            norms = [self.draw_norms(radius, reading) for reading in ("norm", "coordinates")]
+            norms = [self.draw_norms(radius, sample) for sample in (sample_ball, sample_cube)]
             outside = paired_shares(*(norm > 1 + 1e-5 for norm in norms))
             out += [make_effect("truncation", f"norm of a draw / {at}", paired_means(*norms), "draw", "error"),
                     make_effect("truncation", f"draws outside the {at} (%)", outside, "draw", "share")]
@@ -235,9 +237,9 @@ class LearnedCorruptions(TruncationEffects):
         augment, # whether pairs are cropped and flipped
     ):
         "A set of corruptions, and the log of its training."
-        held_out, shared = self.views().on(self.indices()[1]), replace(self.cvae_settings(), seed=seed)
-        with released(augment=augment):
-            return learn_set(shared, self.train(), held_out, device=self.device, progress=False)
+        held_out, shared = self.split()[1], replace(self.cvae_settings(), seed=seed)
+        return learn_set(shared, self.train(), held_out, pairs_of=PairsOf if augment else PlainPairs,
+                         device=self.device, progress=False)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #f2fda559
 class MeasuredCorruptions(LearnedCorruptions):
@@ -285,7 +287,7 @@ class SplitEffects(AugmentationEffects):
         split, # "images" or "pairs"
     ):
         "Radius and third quartile of a set in our reading, chosen on one kind of validation pairs."
-        x, x_tilde, _ = validation_pairs(self.views(), self.indices()[1], split, seed)
+        x, x_tilde, _ = validation_pairs(self.views(), self.split()[1].index, split, seed)
         chosen = select_radius(self.learn_corruptions(seed, True)[0], x, x_tilde)
         return dict(seed=seed, split=split, eps=chosen["eps"], third=chosen["percentiles"][2])
 
@@ -307,9 +309,9 @@ class LearnedDigits(SplitEffects):
         name = resolve_data(s.mnist_data, auto="mnist")
         train, test = (affine.true_pairs(name, split, "linf", n)
                        for split, n in (("train", s.mnist_train), ("test", s.mnist_test)))
-        kept, aside = split_images(len(train), generator("split", s.seed), 1/60)
+        kept, aside = split_by_seed(train, s.seed, 1/60)
         x, x_tilde, _ = affine.draw_true_pairs(test, test.index, generator("test", s.seed))
-        return name, train.on(kept).to(self.device), train.on(aside), (x, x_tilde)
+        return name, kept.to(self.device), aside, (x, x_tilde)
 
     def measure_digits(self,
         seed,
@@ -319,9 +321,9 @@ class LearnedDigits(SplitEffects):
         s, (name, train, validation, pairs) = self.settings, self.digits()
         linf = resolve("mnist_linf", dict(preset=s.preset, data=name, seed=seed, epochs=s.mnist_epochs,
                                           batch_size=s.batch_size, clip=10.))
-        with released(shuffle=shuffle):
-            learned, _ = learn_truth(linf, train, validation, dict(name="mnist_fc"), "bce", device=self.device,
-                                     progress=False)
+        order = epoch_order if shuffle else order_once
+        learned, _ = learn_truth(linf, train, validation, dict(name="mnist_fc"), "bce", order=order,
+                                 device=self.device, progress=False)
         draws = generator("quality", seed)
         rows = quality.evaluate_set(learned, *pairs, draws, self.fewer_steps(), s.n_samples, error="bce")
         return rows.assign(seed=seed, shuffle=shuffle, eps=learned.eps)
@@ -338,7 +340,7 @@ class OrderEffects(LearnedDigits):
         return compare_trainings("shuffle", found, (True, False), {m: f"{name} (MNIST)" for m, name in names.items()})
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #3b750eec
-READINGS = {"adversarial": ("max", "eval"), "text": ("adversarial", "eval"), "train mode": ("max", "train")}
+READINGS = {"adversarial": ("max", frozen), "text": ("adversarial", frozen), "train mode": ("max", nullcontext)}
 
 
 class ReleasedTraining(OrderEffects):
@@ -358,16 +360,15 @@ class ReleasedTraining(OrderEffects):
         seed,
         start, # state dict to start from, or None
         mix,   # "max" or "adversarial"
-        mode,  # "eval" or "train"
+        freeze, # the classifier during the attack: `frozen`, or `nullcontext`, which leaves it in training mode
     ):
         "A classifier by adversarial training in the packaged set."
         s = self.settings
         schedule = Schedule(**s.training("cvae_adversarial"))
         net = dict(s.net(), n_classes=len(class_names(self.data)))
-        attack = dict(steps=s.train_steps, step_size=s.train_step_size, mix=mix)
-        with released(attack_mode=mode):
-            return robust.train_classifier("cvae_adversarial", self.train(), schedule, net, self.set(), start, attack,
-                                           seed=seed, device=self.device, progress=False)[0]
+        attack = dict(steps=s.train_steps, step_size=s.train_step_size, mix=mix, freeze=freeze)
+        return robust.train_classifier("cvae_adversarial", self.train(), schedule, net, self.set(), start, attack,
+                                       seed=seed, device=self.device, progress=False)[0]
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #26359908
 class ReleasedClassifiers(ReleasedTraining):
@@ -396,12 +397,11 @@ class SurvivingImages(ReleasedClassifiers):
     def survive(self,
         model,       # classifier
         radius=None, # of the attack (default: the median radius)
-        **options,   # of departures.released
+        **search,    # ball=, judge= of attack_classifier
     ):
         "Whether each image stays correct under PGD (n,)."
         radius = self.set().percentiles[1] if radius is None else radius
-        with released(**options):
-            found = attack_classifier(self.set(), model, *self.crowd(), radius, self.settings.attack_steps)
+        found = attack_classifier(self.set(), model, *self.crowd(), radius, self.settings.attack_steps, **search)
         return found.correct.cpu().numpy()
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #0293ab58
@@ -451,12 +451,12 @@ class AttackEffects(ClassifierEffects):
         sure, held = Confident(standard, 100.).eval(), self.survive(standard)
         def effect(option, metric, ours, theirs):
             return make_effect(option, metric, paired_shares(ours, theirs), "image", "share")
-        return [effect("projection", "robust accuracy (%)", held, self.survive(standard, projection="columns")),
+        return [effect("projection", "robust accuracy (%)", held, self.survive(standard, ball=ColumnBall)),
                 effect("third_radius", "robust accuracy, third radius (%)",
                        *(self.survive(trained, third_radius(third, value)) for value in (10.2, 10.7))),
-                effect("zero_gradient", "robust accuracy (%)", held, self.survive(standard, zero_gradient="nan")),
+                effect("zero_gradient", "robust accuracy (%)", held, self.survive(standard, **UNGUARDED)),
                 effect("zero_gradient", "robust accuracy, confident (%)",
-                       self.survive(sure), self.survive(sure, zero_gradient="nan"))]
+                       self.survive(sure), self.survive(sure, **UNGUARDED))]
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #ef0f41d7
 class SmoothingEffects(AttackEffects):
@@ -472,9 +472,9 @@ class SmoothingEffects(AttackEffects):
     @step
     def judge_abstentions(self):
         "Effects of answering class 0 instead of abstaining."
-        s, (arguments, y), found = self.settings, self.smoothing_arguments(), []
-        for value in (-1, 0):
-            with released(abstain=value): found.append(smoothing.certify(*arguments, s.n0, s.n, seed=s.seed))
+        s, (arguments, y) = self.settings, self.smoothing_arguments()
+        ours = smoothing.certify(*arguments, s.n0, s.n, seed=s.seed)
+        found = ours, answer_always(ours)
         right = paired_shares(*(c.prediction.cpu().numpy() == y for c in found))
         radius = paired_means(*(c.radius.cpu().numpy() for c in found))
         return [make_effect("abstain", "certified accuracy at 0 (%)", right, "image", "share"),

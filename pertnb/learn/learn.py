@@ -69,10 +69,11 @@ def learn_set(
     train,      # Views to train on
     validation, # Views of the images set aside
     pairing="centered", # one of pairs.PAIRINGS
+    pairs_of=PairsOf, # (views, pairing) -> a PairSource
     **kw,       # device, progress, ... of `fit`
 ):
     "`learn` from corrupted images."
-    s, source = settings, PairsOf(train, pairing)
+    s, source = settings, pairs_of(train, pairing)
     schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, clip=s.clip, compile=s.compile)
     return learn(f"cvae-{source.name}", source, PairsOf(validation, pairing), s.net(), schedule,
                  (0, s.beta), (0, schedule.peak), seed=s.seed, **s.plan(), **kw)

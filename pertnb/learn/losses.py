@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from ..attack.attack import train_attack
 from ..core.checks import check_number
+from ..core.device import frozen
 from ..data.pairs import on_cpu
 from ..sets.sets import PerturbationSet, project, sample_ball
 from ..attack.strong import PIXEL_EPS, pixel_train_attack
@@ -57,21 +58,15 @@ class SamplePoint:
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #7a937cb2
 @dataclass(frozen=True)
-class NoisePoint:
+class NoisePoint(SamplePoint):
     "g(x, u) with u from N(0, sigma^2 I)."
-    pset: PerturbationSet
     sigma: float
-    searched = False
 
     def __post_init__(self): check_number("sigma", self.sigma, above=True)
 
     def draw(self, i, gen):
         "u (n, K)."
         return self.sigma * torch.randn(len(i), self.pset.latent, generator=gen, device=gen.device)
-
-    def move(self, model, x, y, u, t, i):
-        "The set's images (B, C, H, W) at u (B, K)."
-        return decode_points(self.pset, x, u)
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #0327a67f
 @dataclass(frozen=True)
@@ -82,6 +77,7 @@ class WorstPoint:
     step_size: float = 0.2     # in units of the radius
     random_start: bool = False # from a random point, not from u = 0
     ramp: float = 0.           # passes over the images in which the radius grows from a hundredth to eps
+    freeze: callable = frozen  # model -> a context; nullcontext: it is attacked in the mode of training
     searched = True
 
     def __post_init__(self):
@@ -100,7 +96,7 @@ class WorstPoint:
         "u (B, K) in the ball of pass t, from the starts u."
         grown = min(1., max(t / self.ramp, 0.01)) if self.ramp else 1.
         eps = self.pset.eps * grown
-        return train_attack(self.pset, model, x, y, eps, self.steps, self.step_size * eps, u * grown)
+        return train_attack(self.pset, model, x, y, eps, self.steps, self.step_size * eps, u * grown, self.freeze)
 
     def move(self, model, x, y, u, t, i):
         "The images (B, C, H, W) that were found."
@@ -188,14 +184,14 @@ class PixelPoint:
 def choose_point(
     method, # name; "cvae_augmentation", "cvae_adversarial", "cvae_smoothing", "l2" and "linf" have a point of their own
     pset=None, # PerturbationSet, for the methods of the set
-    steps=7, step_size=0.2, random_start=False, ramp=0., # of `WorstPoint`
+    steps=7, step_size=0.2, random_start=False, ramp=0., freeze=frozen, # of `WorstPoint`
     bank=None,  # Bank: a few steps from kept latents instead (`KeptPoint`)
     sigma=None, # of `NoisePoint`
 ):
     "Where a method takes its loss. It holds only what the method uses."
     if method == "cvae_augmentation": return SamplePoint(pset)
     if method == "cvae_adversarial" and bank is not None: return KeptPoint(pset, bank, steps, step_size)
-    if method == "cvae_adversarial": return WorstPoint(pset, steps, step_size, random_start, ramp)
+    if method == "cvae_adversarial": return WorstPoint(pset, steps, step_size, random_start, ramp, freeze)
     if method == "cvae_smoothing": return NoisePoint(pset, sigma)
     if method in PIXEL_EPS: return PixelPoint(method, steps)
     return CleanPoint()

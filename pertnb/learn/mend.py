@@ -15,7 +15,7 @@ from ..core.device import frozen
 from ..core.random import generator
 from ..data.pair_source import check_source
 from ..data.pairs import on_cpu
-from .train import Schedule, fit
+from .train import Schedule, build_from, fit
 from ..measure.excess import AIMS, FLAT, nearest_view, spread_of_views
 from ..measure.quality import mean_error
 from ..models.cvae import make_cvae
@@ -146,14 +146,10 @@ def mend(
     **kw,     # device, progress, ... of `fit`
 ):
     "The set with a decoder that was fine-tuned as planned, and the log."
-    start = pset.cvae.state_dict()
-    def build():
-        cvae = make_cvae(**pset.cvae.config)
-        cvae.load_state_dict(start)
-        return Mending(cvae)
+    copy = build_from(lambda: make_cvae(**pset.cvae.config), pset.cvae.state_dict())
     if not plan.tolerance: plan = replace(plan, tolerance=measure_tolerance(source))
     loss = mend_loss(source, pset.eps, plan)
     schedule = plan.schedule(len(source))
-    module, log = fit(f"mend-{source.name}", build, loss, source.index, schedule, seed, **kw)
+    module, log = fit(f"mend-{source.name}", lambda: Mending(copy()), loss, source.index, schedule, seed, **kw)
     info = pset.info | dict(mended=asdict(plan))
     return PerturbationSet(module.cvae, pset.eps, pset.percentiles, info), log

@@ -94,7 +94,7 @@ def classifier_loss(
     kept=False, # adversarial training from latents that are kept (`KeptPoint`)
     smoothing=0., # of labels
     images=None,  # dict(pad=, real=, reflect=, alternate=) of `draw_images`
-    **attack,  # steps=, step_size=, random_start= of `WorstPoint`, for adversarial training
+    **attack,  # steps=, step_size=, random_start=, freeze= of `WorstPoint`, for adversarial training
 ):
     "A loss for `fit`: mean cross-entropy of what the method trains on; logs the accuracy on it."
     check_method(method, METHODS, pset)

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from ..core import memo
 from ..attack.attack import frozen, pgd
-from ..core.checks import check_columns, check_number, described
+from ..core.checks import check_columns, check_radii, described
 from ..core.device import full_precision
 from ..data.illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pairs, padding
 from .losses import check_method, choose_point, set_loss
@@ -41,9 +41,7 @@ def attack_maps(
     steps=50,    # of PGD, each of eps / 20
 ):
     "u of highest loss at each radius: a list of (B, K)."
-    for r in radii: check_number("radii", r, above=True)
-    if not len(radii) or list(radii) != sorted(radii):
-        raise ValueError(f"radii must be positive and ascending, got {list(radii)}")
+    check_radii(radii)
     prior, us = pset.prior(x), [x.new_zeros(len(x), pset.latent)]
     def objective(u): return pixel_loss(model(pset.perturb(x, u, prior)), y)
     with frozen(model):

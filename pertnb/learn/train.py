@@ -102,12 +102,13 @@ def batch_indices(
     step,   # global step
     batch,  # images per step; at most n
     seed,   # of the run
+    order=epoch_order, # (images, seed, pass, device) -> the permutation of a pass
 ):
     "Images of a step, (batch,): consecutive slices of one permutation per pass; the last, incomplete slice is dropped."
     steps = max(1, len(index) // batch)
-    order = epoch_order(len(index), seed, step // steps, index.device)
+    permutation = order(len(index), seed, step // steps, index.device)
     start = step % steps * batch
-    return index[order[start:start + batch]]
+    return index[permutation[start:start + batch]]
 
 # %% ../../nbs/api/learn/10_train.ipynb #5aec68ec
 @dataclass
@@ -122,6 +123,7 @@ class Run:
     device: torch.device
     validate: callable = None
     kept: dict = field(default_factory=dict) # tensors that go from step to step beside weights and moments
+    order: callable = epoch_order            # as of batch_indices
 
     def __post_init__(self):
         if not len(self.index):
@@ -164,7 +166,7 @@ def train_step(
     # what the graphs of the last step hold may be overwritten now
     if run.device.type == "cuda": torch.compiler.cudagraph_mark_step_begin()
     for group in optimizer.param_groups: group["lr"] = run.rate(step)
-    i = batch_indices(run.index, step, run.batch, run.seed)
+    i = batch_indices(run.index, step, run.batch, run.seed, run.order)
     gen = generator("step", run.seed, step, 0, device=run.device)
     optimizer.zero_grad(set_to_none=True)
     means = add_gradients(run, module, accelerator, i, gen, step / run.steps_per_epoch)
@@ -182,7 +184,7 @@ def check_losses(
     bad = (~losses.isfinite()).nonzero()
     if not len(bad): return
     k = int(bad[0])
-    i = batch_indices(run.index, step + k, run.batch, run.seed).tolist()
+    i = batch_indices(run.index, step + k, run.batch, run.seed, run.order).tolist()
     images = ", ".join(map(str, i[:16])) + f", ... ({len(i)})" * (len(i) > 16)
     place = f"at step {step + k} (images {images}; rate {run.rate(step + k):.2g})"
     checkpoint = describe_checkpoint(run.folder/"state.safetensors")
@@ -448,15 +450,16 @@ def fit(
     progress=True,        # a progress bar with samples/s
     log_every=None,       # steps between rows (default: an epoch, at most 200)
     checkpoint_every=60,  # seconds
+    order=epoch_order,    # as of batch_indices: which image comes when
 ):
     "Train or load: returns the module (eval mode) and its log as a DataFrame; folder and time in `log.attrs`."
     device = choose_device(device)
     kept = memo.place(name, fit, build=build, loss=loss, index=index, schedule=schedule, seed=seed,
-                      validate=validate, log_every=log_every, precision=training_precision(device))
+                      validate=validate, log_every=log_every, precision=training_precision(device), order=order)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator("weights", seed).initial_seed()))
         module = build().to(device=device, memory_format=torch.channels_last)
-    run = Run(module, loss, index, schedule, seed, kept.folder, device, validate)
+    run = Run(module, loss, index, schedule, seed, kept.folder, device, validate, order=order)
     if probing(): return rehearse(run, kept, log_every or min(run.steps_per_epoch, 200))
     process = PartialState(cpu=device.type == "cpu", timeout=timedelta(weeks=4))
     # several processes all go in, whatever each of them sees

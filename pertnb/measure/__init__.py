@@ -11,5 +11,5 @@ import lazy_loader
 # %% ../../nbs/api/measure/00_measure.ipynb #8640ae7e
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.measure", submod_attrs={
     "quality": ["evaluate_set", "mean_metrics", "norm_statistics"],
-    "excess": ["find_extremes", "measure_coverage", "summarise_coverage", "with_radius"],
+    "excess": ["find_extremes", "measure_coverage", "summarise_coverage"],
 })

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'views_to_float', 'nearest_view', 'spread_of_views', 'draw_starts',
            'search_extreme', 'Extremes', 'describe_views', 'find_extremes', 'collect_extremes', 'summarise_extremes',
-           'measure_coverage', 'measure_batch', 'with_radius', 'summarise_coverage', 'measure_legibility']
+           'measure_coverage', 'measure_batch', 'summarise_coverage', 'measure_legibility']
 
 # %% ../../nbs/api/measure/10_excess.ipynb #8feb2293
 from typing import NamedTuple
@@ -14,12 +14,12 @@ import pandas as pd
 import torch
 from ..attack.attack import Ball, maximise
 from ..attack.strong import AutoState, strong_attack
-from ..core.checks import check_number
+from ..core.checks import check_number, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
 from ..data.pairs import generator, to_float
 from .quality import mean_error, nearest_points
-from ..sets.sets import project, sample_ball
+from ..sets.sets import project, sample_ball, with_radius
 
 # %% ../../nbs/api/measure/10_excess.ipynb #2c6ee189
 def views_to_float(
@@ -177,8 +177,7 @@ def measure_coverage(
 ):
     "One row per pair and radius: pair, radius, norm of the encoding, error of the nearest point that was found."
     device, radii = next(pset.parameters()).device, [pset.eps] if radii is None else list(radii)
-    for r in radii: check_number("radii", r, above=True)
-    if sorted(radii) != radii: raise ValueError(f"radii must rise, got {radii}")
+    check_radii(radii)
     def look(n):
         out = []
         for lo in range(0, n, batch_size):
@@ -208,14 +207,6 @@ def measure_batch(pset, a, b, radii, steps, first):
     return out
 
 # %% ../../nbs/api/measure/10_excess.ipynb #7d4a3f2d
-def with_radius(
-    pset, # PerturbationSet
-    eps,  # > 0
-):
-    "The set of the same CVAE with another radius."
-    return type(pset)(pset.cvae, eps, pset.percentiles, pset.info)
-
-
 def summarise_coverage(
     rows, # from `measure_coverage`
     tolerance=TOLERANCE, # of the error per value

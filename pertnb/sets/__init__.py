@@ -10,5 +10,6 @@ import lazy_loader
 
 # %% ../../nbs/api/sets/00_sets.ipynb #34c90013
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.sets", submod_attrs={
-    "sets": ["PerturbationSet", "load_set", "packaged_set", "sample_ball", "select_radius"],
+    "sets": ["PerturbationSet", "load_set", "packaged_set", "sample_ball", "select_radius",
+             "with_radius"],
 })

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_pairs', 'check_latents',
            'check_image_size', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb', 'perturb_each',
-           'encode', 'at', 'sample', 'latent_norms', 'select_radius', 'save_set', 'read_about', 'build_network',
-           'load_released', 'load_set', 'packaged_set']
+           'encode', 'at', 'sample', 'with_radius', 'latent_norms', 'select_radius', 'save_set', 'read_about',
+           'build_network', 'load_released', 'load_set', 'packaged_set']
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
@@ -240,6 +240,15 @@ def sample(
     decode = at(pset, x)
     u = sample_ball(len(x) * n, pset.latent, pset.eps if eps is None else eps, generator).to(x)
     return torch.stack([decode(v) for v in u.view(len(x), n, -1).unbind(1)], 1)
+
+# %% ../../nbs/api/sets/07_sets.ipynb #e1f99a2f
+def with_radius(
+    pset, # PerturbationSet
+    eps,  # > 0
+    info=None, # where the set comes from (default: as before)
+):
+    "The set of the same CVAE with another radius."
+    return PerturbationSet(pset.cvae, eps, pset.percentiles, pset.info if info is None else info)
 
 # %% ../../nbs/api/sets/07_sets.ipynb #5e69177c
 @full_precision()

@@ -10,22 +10,22 @@ import torch
 from fastcore.basics import patch
 from ..attack.attack import attack_classifier
 from ..data.images import class_names
-from ..data.pairs import generator, load_views, split_images, to_float
+from ..data.pairs import load_views, to_float
 from ..experiments import presets
+from ..experiments.cifar10c_robust import RobustCifar10C
 from ..experiments.section import Section, step
 from ..learn import robust
-from ..learn.learn import learn_set
 from ..report import plots
-from ..sets.sets import packaged_set
 from . import explore
 
 # %% ../../nbs/api/tools/32_exploration.ipynb #8b2afe22
 class Exploration(Section):
     "A set, classifiers and images to walk through: notebook 14."
-    @property
+    @step
     def shared(self):
-        "Settings of notebook 05."
-        return presets.resolve("cifar10c_robust", dict(preset=self.preset, data=self.data, seed=self.seed))
+        "The section of notebook 05, whose set and classifiers these are."
+        settings = presets.resolve("cifar10c_robust", dict(preset=self.preset, data=self.data, seed=self.seed))
+        return RobustCifar10C(settings, self.device)
 
     @property
     def classes(self): return class_names(self.data)
@@ -35,22 +35,12 @@ class Exploration(Section):
     def test(self): return load_views(self.data, "test", n=self.settings.n_test)
 
     @step
-    def split(self):
-        "Views to train on, and views set aside."
-        views = load_views(self.data, "train", n=self.shared.n_train)
-        index, held_out = split_images(len(views), generator("split", self.seed))
-        return views.on(index).to(self.device), views.on(held_out).to(self.device)
-
-    @step
     def learned(self):
         "The set and {title: classifier}, on the CPU."
-        shared, (train, validation) = self.shared, self.split()
-        if shared.retrain: pset = learn_set(shared.shared(), train, validation, progress=False)[0]
-        else: pset = packaged_set().to(self.device)
-        methods = robust.check_methods(self.settings.methods)
-        how = dict(device=self.device, progress=False)
-        trained = robust.train_methods(shared, methods, train, validation, pset, len(self.classes), self.seed, **how)
-        return pset.cpu(), {robust.METHODS[method]: model.cpu() for method, model in trained.items()}
+        shared = self.shared()
+        trained, _ = shared.classifiers(robust.check_methods(self.settings.methods), self.seed)
+        models = {robust.METHODS[method]: model.cpu() for method, model in trained.items()}
+        return shared.set(shared.robust).cpu(), models
 
 # %% ../../nbs/api/tools/32_exploration.ipynb #2e411404
 @patch
