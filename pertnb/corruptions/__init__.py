@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from . import blurs, digital, noises, weather
-from ..core.checks import check_number, described
+from ..core.checks import check_known, check_number, described
 from .recipes import RECIPES, NumpySource, TorchSource
 
 # %% ../../nbs/api/corruptions/03_corruptions.ipynb #578aed76
@@ -34,7 +34,7 @@ def find_recipe(
     severity, # 1 to 5
 ):
     "The recipe, and its parameters at the severity."
-    if name not in NAMES: raise ValueError(f'unknown corruption {name!r}: known are {", ".join(NAMES)}')
+    check_known('corruption', name, NAMES)
     if severity not in (1, 2, 3, 4, 5):
         raise ValueError(f'{name}: severity {severity!r} is unknown; it is 1, 2, 3, 4 or 5')
     return RECIPES[name], RECIPES[name].parameters[int(severity) - 1]

@@ -226,11 +226,10 @@ def choose_patch(
 def count_principal_directions(
     own,       # Own
     share=.95, # of the variance
-    most=800,  # pairs to look at
 ):
     "How many principal directions hold this share of the variance of perturbed - clean (sides of at most 32 pixels)."
-    rows = torch.linspace(0, len(own.of) - 1, min(most, len(own.of))).long()
-    change = (own.perturbed[rows].float() - own.images[own.of[rows]].float()) / 255
+    x, x_tilde, _, _ = own.pairs(800)
+    change = (x_tilde.float() - x.float()) / 255
     size = [min(32, s) for s in change.shape[2:]]
     change = F.adaptive_avg_pool2d(change, size).flatten(1)
     energy = torch.linalg.svdvals(change - change.mean(0)).square().cumsum(0)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'draw_quality', 'standardise', 'Nearest', 'mean_error', 'nearest_points', 'quality_rows', 'evaluate_set',
-           'mean_metrics', 'norm_statistics', 'seed_metrics', 'nearest']
+           'mean_metrics', 'norm_statistics', 'seed_metrics', 'pair_batches', 'nearest']
 
 # %% ../../nbs/api/measure/09_quality.ipynb #d93b5fb9
 from typing import NamedTuple
@@ -171,6 +171,21 @@ def seed_metrics(
     return pd.DataFrame([dict(row=r, column=names[k], value=mean[k][r], sd=sd[k][r], n=n[r]) for r, k in cells])
 
 
+def pair_batches(
+    pset,       # PerturbationSet
+    x,          # conditions (N, C, H, W), uint8 or float in [0, 1]
+    x_tilde,    # perturbed images (N, C, H, W)
+    batch_size, # pairs at a time
+    *others,    # float (N, ...) each
+):
+    "x and x_tilde as float on the set's device, batch by batch, with the same rows of the others."
+    device = next(pset.parameters()).device
+    for lo in range(0, len(x), batch_size):
+        part = slice(lo, lo + batch_size)
+        pair = [to_float(t[part].to(device)) for t in (x, x_tilde)]
+        yield *pair, *(t[part].to(pair[0]) for t in others)
+
+
 @full_precision()
 def nearest(
     pset,    # PerturbationSet
@@ -180,8 +195,5 @@ def nearest(
     batch_size=250,
 ):
     "PGD AE alone, in squared error, (N,), batch by batch."
-    out, device = [], next(pset.parameters()).device
-    for a, b in zip(to_float(x).split(batch_size), to_float(x_tilde).split(batch_size)):
-        a, b = a.to(device), b.to(device)
-        out.append(nearest_points(pset, a, b, steps).error.cpu())
-    return torch.cat(out)
+    parts = pair_batches(pset, x, x_tilde, batch_size)
+    return torch.cat([nearest_points(pset, a, b, steps).error.cpu() for a, b in parts])

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['POOL', 'RELEASED_NETS', 'IMAGE_SHAPES', 'FreeFCEncoder', 'FreeConvEncoder', 'make_wide_block', 'WideSTNEncoder',
            'WideSTNDecoder', 'make_closed_trunk', 'ClosedEncoder', 'ClosedDecoder', 'make_biased_convolutions',
-           'descend', 'ReleasedUNet', 'ReleasedUNetEncoder', 'ReleasedUNetDecoder', 'make_fc_parts', 'make_conv_parts',
+           'ReleasedUNet', 'ReleasedUNetEncoder', 'ReleasedUNetDecoder', 'make_fc_parts', 'make_conv_parts',
            'make_stn_parts', 'make_rectangle_parts', 'make_unet_parts']
 
 # %% ../../nbs/api/released/04b_released_nets.ipynb #aa317e61
@@ -15,6 +15,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from ..models.mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder
 from ..models.nets import PreactBlock, scaled_tanh
+from ..models.unet import descend
 
 # %% ../../nbs/api/released/04b_released_nets.ipynb #143a6e3d
 class FreeFCEncoder(FCEncoder):
@@ -124,18 +125,6 @@ def make_biased_convolutions(
     "conv, norm, relu, twice; 3 x 3 with biases."
     return nn.Sequential(nn.Conv2d(c_in, mid, 3, padding=1), nn.BatchNorm2d(mid), nn.ReLU(),
                          nn.Conv2d(mid, c_out, 3, padding=1), nn.BatchNorm2d(c_out), nn.ReLU())
-
-
-def descend(
-    levels, # modules
-    x,      # (B, C, H, W)
-):
-    "Maps of all levels, each half as large as the one before."
-    maps = []
-    for k, level in enumerate(levels):
-        x = level(F.max_pool2d(x, 2) if k else x)
-        maps.append(x)
-    return maps
 
 # %% ../../nbs/api/released/04b_released_nets.ipynb #799d8156
 class ReleasedUNet(nn.Module):
