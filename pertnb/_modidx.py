@@ -1811,6 +1811,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                          'pertnb/experiments/section.py'),
                                             'pertnb.experiments.section.Section.source': ( 'api/experiments/section.html#section.source',
                                                                                            'pertnb/experiments/section.py'),
+                                            'pertnb.experiments.section.Section.tell_time': ( 'api/experiments/section.html#section.tell_time',
+                                                                                              'pertnb/experiments/section.py'),
                                             'pertnb.experiments.section.Section.write_table': ( 'api/experiments/section.html#section.write_table',
                                                                                                 'pertnb/experiments/section.py'),
                                             'pertnb.experiments.section.step': ( 'api/experiments/section.html#step',

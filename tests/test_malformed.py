@@ -285,8 +285,8 @@ CASES = {
     "rows to summarise": (lambda d: robust.summarise(ROWS), V, "method, kind, eps, corruption missing from image, correct"),
     "rows to average": (lambda d: quality.mean_metrics(ROWS), V, "missing from image, correct"),
     "norms nan": (lambda d: quality.norm_statistics([1., NAN]), V, "norms must be finite numbers, got 2, 1 of them not finite"),
-    "two results in a cell": (lambda d: report.with_paper(ROWS.assign(image=0, correct=1), "image", "correct", None), V, "two results for one cell"),
-    "column of a table": (lambda d: report.with_paper(ROWS, "row", "correct", None), V, "row missing from image, correct"),
+    "two results in a cell": (lambda d: report.with_paper(ROWS.assign(row=0, column=1), None), V, "two results for one cell"),
+    "column of a table": (lambda d: report.with_paper(ROWS, None), V, "row, column missing from image, correct"),
     "classifiers on other images": (lambda d: robust.compare(ROWS.correct, ROWS.correct[:1], "a", "b"), V, "on the same images, got 2 and 1"),
     "figure under a file": (lambda d: write_under(d / "file"), OSError, "make room or rights there"),
 }

@@ -80,6 +80,14 @@ class Section:
         fields = dict(preset=self.preset, data=self.data, seed=self.seed, n=n, seconds=seconds, device=self.device)
         return provenance(**fields | more)
 
+    def tell_time(self,
+        data="",    # what is said of the data beside its name
+        seeds=None, # (default: the section's seed)
+    ):
+        "The preset, the data, the seed, and the seconds since the section was made."
+        seconds, seed = time.perf_counter() - self.started, self.seed if seeds is None else seeds
+        return f"{self.preset} on {self.data}{data}, seed {seed}: {seconds:.0f} s in all"
+
 # %% ../../nbs/api/experiments/01a_section.ipynb #dfffe20f
 @patch
 def write_table(self: Section,

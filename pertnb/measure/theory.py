@@ -19,7 +19,6 @@ from scipy.special import wrightomega
 from scipy.stats import chi2
 from ..core.checks import check_number
 from ..core.device import full_precision
-from ..data.pairs import to_float
 from .quality import nearest, pair_batches
 from ..sets.sets import sample_ball
 
