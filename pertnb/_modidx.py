@@ -158,6 +158,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                     'pertnb.core.arrays.save_array': ('api/core/arrays.html#save_array', 'pertnb/core/arrays.py'),
                                     'pertnb.core.arrays.stamp_files': ('api/core/arrays.html#stamp_files', 'pertnb/core/arrays.py')},
             'pertnb.core.checks': { 'pertnb.core.checks.check_columns': ('api/core/checks.html#check_columns', 'pertnb/core/checks.py'),
+                                    'pertnb.core.checks.check_counts': ('api/core/checks.html#check_counts', 'pertnb/core/checks.py'),
                                     'pertnb.core.checks.check_known': ('api/core/checks.html#check_known', 'pertnb/core/checks.py'),
                                     'pertnb.core.checks.check_labels': ('api/core/checks.html#check_labels', 'pertnb/core/checks.py'),
                                     'pertnb.core.checks.check_number': ('api/core/checks.html#check_number', 'pertnb/core/checks.py'),

@@ -16,7 +16,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from .attack import Ball, SearchState, cross_entropies, evaluate_points, frozen, last_point
 from .attack import maximise, score
-from ..core.checks import check_known, check_labels, check_number
+from ..core.checks import check_counts, check_known, check_labels, check_number
 from ..core.device import full_precision
 from ..core.probe import repeat
 from ..sets.sets import check_images, check_latents
@@ -211,7 +211,7 @@ def check_attack(
     "ValueError, in one line, on labels, names and numbers that make no sense."
     for name in attacks: check_known("attack", name, ATTACKS)
     check_number("steps", steps, whole=True)
-    check_number("restarts", restarts, 1, whole=True)
+    check_counts(restarts=restarts)
     if not len(net.x): raise ValueError("expected at least one image to attack, got none")
     with torch.no_grad(): classes = net(net.x.new_zeros(1, net.dim), slice(1)).shape[1]
     check_labels(y, len(net.x), classes)

@@ -22,7 +22,7 @@ from scipy.stats import binom
 from statsmodels.stats.proportion import proportion_confint
 from ..core import memo
 from ..attack.attack import frozen
-from ..core.checks import check_known, check_labels, check_number, described
+from ..core.checks import check_counts, check_known, check_labels, check_number, described
 from ..core.device import full_precision
 from ..core.probe import probing, run_all, stretch
 from ..models.nets import fuse
@@ -56,7 +56,7 @@ def lower_bound(
 ):
     "Clopper-Pearson bound, float64: below the true probability with probability at least 1 - alpha; shaped as hits."
     check_level(alpha)
-    check_number("n", n, 1, whole=True)
+    check_counts(n=n)
     def bound(k):
         if k.size and not (0 <= k[0] and k[-1] <= n and (k == k.round()).all()):
             raise ValueError(f"hits must be whole numbers from 0 to n = {n}, got {k[0]} to {k[-1]}")
@@ -91,7 +91,7 @@ def sigma_for(
 ):
     "radius / Phi^-1(alpha^(1/n)), the noise whose largest certified radius this is (paper, app. C, smoothing)."
     check_number("radius", radius, above=True)
-    check_number("n", n, 1, whole=True)
+    check_counts(n=n)
     check_level(alpha)
     if (p := alpha**(1 / n)) <= .5:
         least = math.floor(-math.log2(alpha)) + 1
@@ -112,7 +112,7 @@ def check_noise(
     "ValueError unless images can be smoothed over the set in this way."
     pset.check(x)
     check_number("sigma", sigma, above=True)
-    check_number("batch_size", batch_size, 1, whole=True)
+    check_counts(batch_size=batch_size)
     if not len(x): raise ValueError("there is no image to smooth over: hand in at least one")
     if centre is not None: check_latents(centre, len(x), pset.latent)
 
@@ -219,7 +219,7 @@ def predict(
 ):
     "Class of each image (or pixel), int64 (B, ...), wrong with probability at most alpha; -1 where votes are close."
     check_level(alpha)
-    check_number("n", n, 1, whole=True)
+    check_counts(n=n)
     counts = Noisy(pset, model, x, sigma, **sampling).count(torch.arange(len(x), device=x.device), n)
     votes, order = counts.topk(2, 1)
     close = torch.from_numpy(too_close(*votes.cpu().unbind(1), alpha))
@@ -275,7 +275,7 @@ def certify(
     "Certified: with probability 1 - alpha the smoothed class is `prediction` wherever ‖u‖₂ < `radius` (algorithm 2)."
     check_level(alpha)
     check_number("tolerance", tolerance)
-    for name, value in dict(n0=n0, n=n).items(): check_number(name, value, 1, whole=True)
+    check_counts(n0=n0, n=n)
     noisy, live = Noisy(pset, model, x, sigma, **sampling), torch.arange(len(x), device=x.device)
     top = noisy.count(live, n0).argmax(1)
     hits, used = torch.zeros_like(top), torch.zeros_like(live)
@@ -342,7 +342,7 @@ def certify_at(
     check_level(alpha)
     check_level(beta, "beta")
     check_number("radius", radius)
-    for name, value in dict(n0=n0, n=n).items(): check_number(name, value, 1, whole=True)
+    check_counts(n0=n0, n=n)
     noisy, live = Noisy(pset, model, x, sigma, **sampling), torch.arange(len(x), device=x.device)
     p0, top = float(ndtr(radius / sigma)), noisy.count(live, n0).argmax(1)
     hits, used, done = torch.zeros_like(top), torch.zeros_like(live), 0
@@ -376,7 +376,7 @@ def certified_pixels(
     check_level(alpha)
     check_number("radius", radius)
     check_number("sigma", sigma, above=True)
-    check_number("n", n, 1, whole=True)
+    check_counts(n=n)
     check_known("correction", correction, CORRECTIONS)
     p = by_count(lambda k: binom.sf(k - 1, n, ndtr(radius / sigma)), hits)
     if correction == "none": return p <= alpha
@@ -454,7 +454,7 @@ def certify_rows(
 ):
     "Certify all images, resuming, shared by accelerate's processes: rows of image, label, outcome and settings."
     check_labels(y, len(x))
-    check_number("chunk", chunk, 1, whole=True)
+    check_counts(chunk=chunk)
     settings = dict(sigma=float(sigma), n0=n0, n=n, alpha=float(alpha), adaptive=adaptive, tolerance=float(tolerance),
                     seed=seed, precision="float32")
     kept = memo.place("certified", certify_rows, pset=pset, model=model, x=x, y=y, **settings)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from . import blurs, digital, noises, weather
-from ..core.checks import check_known, check_number, described
+from ..core.checks import check_counts, check_known, described
 from .recipes import RECIPES, NumpySource, TorchSource
 
 # %% ../../nbs/api/corruptions/03_corruptions.ipynb #578aed76
@@ -107,7 +107,7 @@ def apply(
     "The corrupted images (N, 3, H, W), uint8: a pure function of images and draws."
     r, c = find_recipe(name, severity)
     check_fit(name, severity, x, draws, options)
-    if chunk is not None: check_number('chunk', chunk, 1, whole=True)
+    if chunk is not None: check_counts(chunk=chunk)
     out, chunk = torch.empty_like(x), chunk or (64 if x.device.type == 'cpu' else 8192) # what fits a core's cache
     for i in range(0, len(x), chunk):
         part = {k: v[i:i + chunk].to(x.device) for k, v in draws.items()}

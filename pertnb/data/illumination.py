@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from PIL import Image
 from ..core.arrays import find_fault, open_array, read_info, stamp_files
-from ..core.checks import check_known, check_number, described
+from ..core.checks import check_counts, check_known, check_number, described
 from .pairs import crop_flip, draw_crop_flip, to_float
 from ..core.paths import atomic_write, data_root, digest, locked, package_root, shorten_path
 from ..core.random import generator
@@ -299,7 +299,7 @@ def load_scenes(
         place = shorten_path(Path(root or data_root())/DATA[name])
         raise FileNotFoundError(f"there are no {part} scenes of {name} in {place}: "
                                 "unpack them there, or use data=mi_packaged")
-    if n is not None: check_number("n", n, 1, whole=True)
+    if n is not None: check_counts(n=n)
     if name == "mi_packaged":
         images = np.empty((len(folders), N_LIGHTS, 3, H, W), np.uint8)
         classes = np.empty((len(folders), H, W), np.uint8)

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from ..core.arrays import find_fault, once, open_array, read_info, save_array, stamp_files
-from ..core.checks import check_known, check_number
+from ..core.checks import check_counts, check_known
 from ..core.paths import data_root, locked, shorten_path
 from ..core.probe import probing
 
@@ -252,7 +252,7 @@ def photos(
 ):
     "The built-in set: n crops, equally many of each photograph and in random order; uint8 (n, 3, 32, 32), labels (n,)."
     check_known("split", split, SPLITS)
-    if n is not None: check_number("n", n, 1, whole=True)
+    if n is not None: check_counts(n=n)
     n = n or {"train": 4000, "test": 500}[split]
     g = torch.Generator().manual_seed(2 * seed + SPLITS.index(split))
     each = -(-n // (len(PHOTOS) * len(SCALES)))

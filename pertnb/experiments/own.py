@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from ..core.checks import check_number
+from ..core.checks import check_counts
 from ..core.paths import read_tensors, runs_dir, write_tensors
 from ..core.random import generator
 from ..data.camera import camera
@@ -345,7 +345,7 @@ def find_source_fault(
         return f"has {unknown[0]!r:.60}, which is none of {', '.join(SOURCE)}"
     try:
         resolve("your_own_pairs", source)
-        for k in ("copies", "n_train", "n_test"): check_number(k, source[k], 1, whole=True)
+        check_counts(**{k: source[k] for k in ("copies", "n_train", "n_test")})
     except ValueError as error: return str(error)
     bad = [k for k in ("pairs", "data", "function") if re.search(r"[\x00-\x1f\x7f-\x9f]", source[k])]
     return f"{bad[0]} holds control characters: {source[bad[0]]!a:.60}" if bad else None

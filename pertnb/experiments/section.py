@@ -80,14 +80,6 @@ class Section:
         fields = dict(preset=self.preset, data=self.data, seed=self.seed, n=n, seconds=seconds, device=self.device)
         return provenance(**fields | more)
 
-    def tell_time(self,
-        data="",    # what is said of the data beside its name
-        seeds=None, # (default: the section's seed)
-    ):
-        "The preset, the data, the seed, and the seconds since the section was made."
-        seconds, seed = time.perf_counter() - self.started, self.seed if seeds is None else seeds
-        return f"{self.preset} on {self.data}{data}, seed {seed}: {seconds:.0f} s in all"
-
 # %% ../../nbs/api/experiments/01a_section.ipynb #dfffe20f
 @patch
 def write_table(self: Section,
@@ -114,3 +106,13 @@ def save_figure(self: Section,
     source = source if isinstance(source, dict) else self.source(source)
     plots.save_figure(fig, stem, self.place, caption, source)
     print(caption)
+
+
+@patch
+def tell_time(self: Section,
+    data="",    # what is said of the data beside its name
+    seeds=None, # (default: the section's seed)
+):
+    "The preset, the data, the seed, and the seconds since the section was made."
+    seconds, seed = time.perf_counter() - self.started, self.seed if seeds is None else seeds
+    return f"{self.preset} on {self.data}{data}, seed {seed}: {seconds:.0f} s in all"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from ..attack.attack import train_attack
-from ..core.checks import check_known, check_number
+from ..core.checks import check_counts, check_known, check_number
 from ..data.pairs import on_cpu
 from ..sets.sets import PerturbationSet, project, sample_ball
 from ..attack.strong import PIXEL_EPS, pixel_train_attack
@@ -85,7 +85,7 @@ class WorstPoint:
     searched = True
 
     def __post_init__(self):
-        check_number("steps", self.steps, 1, whole=True)
+        check_counts(steps=self.steps)
         check_number("step_size", self.step_size, above=True)
         check_number("ramp", self.ramp)
 
@@ -141,7 +141,7 @@ class KeptPoint:
     searched = True
 
     def __post_init__(self):
-        check_number("steps", self.steps, 1, whole=True)
+        check_counts(steps=self.steps)
         check_number("step_size", self.step_size, above=True)
         check_number("again", self.again)
 
@@ -174,7 +174,7 @@ class PixelPoint:
     steps: int = 7 # of PGD
     searched = True
 
-    def __post_init__(self): check_number("steps", self.steps, 1, whole=True)
+    def __post_init__(self): check_counts(steps=self.steps)
 
     def draw(self, i, gen):
         "Nothing, (n, 0)."

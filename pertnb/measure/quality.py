@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 from ..attack.attack import pgd
-from ..core.checks import check_columns, check_number
+from ..core.checks import check_columns, check_counts, check_number
 from ..models.cvae import kl, pixel_error
 from ..core.device import full_precision
 from ..core.probe import run_all, stretch
@@ -115,8 +115,7 @@ def evaluate_set(
         shapes = f"{tuple(x.shape)} and {tuple(x_tilde.shape)}"
         raise ValueError(f"expected at least one pair, x and x_tilde of one shape, got {shapes}")
     check_number("steps", steps, whole=True)
-    check_number("n_samples", n_samples, 1, whole=True)
-    check_number("batch_size", batch_size, 1, whole=True)
+    check_counts(n_samples=n_samples, batch_size=batch_size)
     device = next(pset.parameters()).device
     def judge(n):
         draws, out = draw_quality(n, pset.latent, pset.eps, n_samples, generator), []

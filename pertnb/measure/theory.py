@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from scipy.special import wrightomega
 from scipy.stats import chi2
-from ..core.checks import check_number
+from ..core.checks import check_counts, check_number
 from ..core.device import full_precision
 from .quality import nearest, pair_batches
 from ..sets.sets import sample_ball
@@ -59,7 +59,7 @@ def mahalanobis_radius(
     alpha, # mass outside
 ):
     "r with P(‖u‖₂ <= r) = 1 - alpha for u ~ N(0, I_k)."
-    check_number("k", k, 1, whole=True)
+    check_counts(k=k)
     check_alpha(alpha)
     return float(np.sqrt(chi2.isf(alpha, k)))
 
@@ -292,7 +292,7 @@ def mass_beyond(
 ):
     "Share of a normal distribution's points whose part in the active dimensions is longer than r."
     check_number("r", r)
-    check_number("active", active, 1, whole=True)
+    check_counts(active=active)
     return float(chi2.sf(r**2, active))
 
 # %% ../../nbs/api/measure/17_theory.ipynb #5bbe588b
@@ -354,7 +354,7 @@ def posterior_moments(
     batch_size=250,
 ):
     "mu, sigma (N, K) in the prior's units, and E_q‖g(z, x) - x_tilde‖² (N,): NumPy, float64."
-    check_number("n", n, 1, whole=True)
+    check_counts(n=n)
     noise = torch.randn(n, len(x), pset.latent, generator=generator)
     out = []
     for a, b, v in pair_batches(pset, x, x_tilde, batch_size, noise.transpose(0, 1)):
@@ -400,7 +400,7 @@ def random_errors(
     batch_size=250,
 ):
     "‖g(z, x) - x_tilde‖² at n random points of each pair's set, (N, n): NumPy, float64."
-    check_number("n", n, 1, whole=True)
+    check_counts(n=n)
     u = sample_ball(len(x) * n, pset.latent, pset.eps, generator).view(len(x), n, -1)
     out = []
     for a, b, v in pair_batches(pset, x, x_tilde, batch_size, u):
