@@ -16,11 +16,10 @@ import torch
 torch.set_num_threads(1) # the children of a fork can't use the parent's threads
 
 import pandas as pd
-from pertnb.core import memo
+from pertnb.core import memo, rows as stored
 from pertnb.data import corrupted
 from pertnb.learn import train
 from pertnb.measure import quality
-from pertnb.report import tables as report
 from pertnb.data.pairs import generator
 from pertnb.sets.sets import PerturbationSet
 
@@ -216,11 +215,11 @@ def disk(root):
     try:
         folder, good = stopped(small)
         rows, said = small / "rows.csv", root / "said"
-        report.write_rows(rows, pd.DataFrame(dict(a=[1])))
+        stored.write_rows(rows, pd.DataFrame(dict(a=[1])))
         filler = small / "filler"
         with suppress(OSError): filler.write_bytes(bytes(10**6))
         out = dict(training=(error_of(fit, small, said=said), (folder / "state.safetensors").read_bytes() == good),
-                   rows=(error_of(report.write_rows, rows, pd.DataFrame(dict(a=range(9999))), said=said), report.read_rows(rows).a.tolist() == [1]))
+                   rows=(error_of(stored.write_rows, rows, pd.DataFrame(dict(a=range(9999))), said=said), stored.read_rows(rows).a.tolist() == [1]))
         filler.unlink()
         images = torch.zeros(40, 3, 32, 32, dtype=torch.uint8)
         store = corrupted.Corrupted(small / "c.npy", ("contrast",), 5, "source", 40)

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from pertnb import corruptions
 from pertnb.attack import attack
-from pertnb.core import paths
+from pertnb.core import paths, rows as stored
 from pertnb.data import corrupted, images as data, pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn, robust, train
@@ -276,17 +276,17 @@ CASES = {
     "ledger damaged": (lambda d: store(d, "store_badjson").ledger(), V, "store_badjson.json can't be read"),
     "corrupted missing": (lambda d: corrupted.open_corrupted(store(d, "none")), V, "can't be read"),
     "corrupted of another shape": (lambda d: corrupted.open_corrupted(store(d, "store_shape")), V, "holds uint8 (1, 3) where uint8 (1, 4)"),
-    "rows missing": (lambda d: report.read_rows(d / "none.csv"), F, "no rows at"),
-    "rows a folder": (lambda d: report.read_rows(d), F, "no rows at"),
-    **{f"rows {name}": (lambda d, name=name: report.read_rows(d / f"{name}.csv"), V, "holds no rows that can be read") for name in ("ragged", "zero", "bytes")},
-    "rows with other columns": (lambda d: report.append_rows(d / "rows.csv", ROWS[["image"]]), V, "has columns image, correct, not image"),
-    "rows a list": (lambda d: report.write_rows(d / "new.csv", [1]), V, "rows must be a DataFrame, got list"),
-    "rows under a file": (lambda d: report.write_rows(d / "file" / "rows.csv", ROWS), OSError, "rows.csv: Not a directory"),
+    "rows missing": (lambda d: stored.read_rows(d / "none.csv"), F, "no rows at"),
+    "rows a folder": (lambda d: stored.read_rows(d), F, "no rows at"),
+    **{f"rows {name}": (lambda d, name=name: stored.read_rows(d / f"{name}.csv"), V, "holds no rows that can be read") for name in ("ragged", "zero", "bytes")},
+    "rows with other columns": (lambda d: stored.append_rows(d / "rows.csv", ROWS[["image"]]), V, "has columns image, correct, not image"),
+    "rows a list": (lambda d: stored.write_rows(d / "new.csv", [1]), V, "rows must be a DataFrame, got list"),
+    "rows under a file": (lambda d: stored.write_rows(d / "file" / "rows.csv", ROWS), OSError, "rows.csv: Not a directory"),
     "rows to summarise": (lambda d: robust.summarise(ROWS), V, "method, kind, eps, corruption missing from image, correct"),
     "rows to average": (lambda d: quality.mean_metrics(ROWS), V, "missing from image, correct"),
     "norms nan": (lambda d: quality.norm_statistics([1., NAN]), V, "norms must be finite numbers, got 2, 1 of them not finite"),
-    "two results in a cell": (lambda d: report.with_paper(ROWS.assign(image=0, correct=1), "image", "correct", None), V, "two results for one cell"),
-    "column of a table": (lambda d: report.with_paper(ROWS, "row", "correct", None), V, "row missing from image, correct"),
+    "two results in a cell": (lambda d: report.with_paper(ROWS.assign(row=0, column=1), None), V, "two results for one cell"),
+    "column of a table": (lambda d: report.with_paper(ROWS, None), V, "row, column missing from image, correct"),
     "classifiers on other images": (lambda d: robust.compare(ROWS.correct, ROWS.correct[:1], "a", "b"), V, "on the same images, got 2 and 1"),
     "figure under a file": (lambda d: write_under(d / "file"), OSError, "make room or rights there"),
 }

@@ -60,7 +60,6 @@ REPORTED = {
     "attack_classifier": lambda p, m, x, t, y: vars(attack_classifier(p, m, x, y, 3., 5)),
     "strong_attack": lambda p, m, x, t, y: vars(strong.strong_attack(p, m, x, y, 3., 5)),
     "pixel_attack": lambda p, m, x, t, y: vars(strong.pixel_attack(m, x, y, "l2", .1, 5)),
-    "masking_checks": lambda p, m, x, t, y: strong.masking_checks(p, m, x[:4], y[:4], .1, 20).to_dict("list"),
     "evaluate_set": lambda p, m, x, t, y: quality.evaluate_set(p, x, t, generator("quality"), 3, 2).to_dict("list"),
     "nearest": lambda p, m, x, t, y: dict(nearest=quality.nearest(p, x, t, 3)),
     "is_correct": lambda p, m, x, t, y: dict(correct=robust.is_correct(m, x, y)),

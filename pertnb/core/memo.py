@@ -312,7 +312,7 @@ def is_library(
     file = code.co_filename if code else getattr(sys.modules.get(module), "__file__", None)
     return file is None or file.startswith((*library_folders(), "<frozen"))
 
-
+# %% ../../nbs/api/core/00g_memo.ipynb #642882e7
 def code_text(
     code, # of a function
 ):
@@ -488,7 +488,7 @@ def describe_module(
     text = json.dumps([list(state), parts], sort_keys=True)
     return dict(weights=digest(*state.values()), parts=digest(text.encode()))
 
-
+# %% ../../nbs/api/core/00g_memo.ipynb #a29172fc
 def describe_function(
     function, # or method, or built-in one
     code,     # as in `describe_input`
@@ -695,7 +695,7 @@ def kept_shards(
         if files: found[bundle] = files[".csv"]
     return found
 
-
+# %% ../../nbs/api/core/00g_memo.ipynb #1bbf1986
 def with_more(
     files, # {".csv": bytes} that are there, or None
     rows,  # DataFrame

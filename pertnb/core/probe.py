@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['FEW', 'AWHILE', 'PATIENCE', 'LONG', 'PROBE', 'Cost', 'count_saved_bytes', 'follow_line', 'extrapolate', 'Clock',
-           'Meter', 'outline', 'Costs', 'probing', 'probe', 'repeat', 'run_all', 'stretch', 'keep_cost', 'stand_in']
+           'Bill', 'Meter', 'outline', 'Costs', 'probing', 'probe', 'repeat', 'run_all', 'stretch', 'keep_cost',
+           'stand_in']
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #73c05d1c
 import time
@@ -106,8 +107,8 @@ class Clock:
         self.beyond += since + cost - self.now()
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #df91ca21
-class Meter(Clock):
-    "What is measured, {name: Cost} in `.table`."
+class Bill(Clock):
+    "What was measured, {name: Cost} in `.table`."
     def __init__(self,
         device, # torch.device on which the work is done
     ):
@@ -126,6 +127,9 @@ class Meter(Clock):
         "Add to the cost of a name, unless this is inside something that is measured."
         if not self.depth: self.table[name] = self.table.get(name, Cost()) + cost
 
+# %% ../../nbs/api/core/00bb_probe.ipynb #e3e16767
+class Meter(Bill):
+    "Measures calls; what is measured while another measurement runs has no line of its own."
     def measure(self,
         work, # () -> anything
         cold=True, # whether nothing like it was called before

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from . import blurs, digital, noises, weather
-from ..core.checks import check_number, described
+from ..core.checks import check_counts, check_known, described
 from .recipes import RECIPES, NumpySource, TorchSource
 
 # %% ../../nbs/api/corruptions/03_corruptions.ipynb #578aed76
@@ -34,7 +34,7 @@ def find_recipe(
     severity, # 1 to 5
 ):
     "The recipe, and its parameters at the severity."
-    if name not in NAMES: raise ValueError(f'unknown corruption {name!r}: known are {", ".join(NAMES)}')
+    check_known('corruption', name, NAMES)
     if severity not in (1, 2, 3, 4, 5):
         raise ValueError(f'{name}: severity {severity!r} is unknown; it is 1, 2, 3, 4 or 5')
     return RECIPES[name], RECIPES[name].parameters[int(severity) - 1]
@@ -107,7 +107,7 @@ def apply(
     "The corrupted images (N, 3, H, W), uint8: a pure function of images and draws."
     r, c = find_recipe(name, severity)
     check_fit(name, severity, x, draws, options)
-    if chunk is not None: check_number('chunk', chunk, 1, whole=True)
+    if chunk is not None: check_counts(chunk=chunk)
     out, chunk = torch.empty_like(x), chunk or (64 if x.device.type == 'cpu' else 8192) # what fits a core's cache
     for i in range(0, len(x), chunk):
         part = {k: v[i:i + chunk].to(x.device) for k, v in draws.items()}

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from .images import load_images
 from .pairs import to_float
+from ..core.checks import check_known
 from ..core.paths import digest
 from ..core.random import generator
 
@@ -147,7 +148,7 @@ def true_pairs(
     root=None, # data folder
 ):
     "Images and a known perturbation as TruePairs; ValueError lists the known ones."
-    if truth not in TRUTHS: raise ValueError(f"unknown perturbation {truth!r}: known are {', '.join(TRUTHS)}")
+    check_known("perturbation", truth, TRUTHS)
     images, labels = load_images(data, split, root)
     images, labels = images[:n], labels[:n]
     draws = None

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from PIL import Image
 from ..core.arrays import find_fault, open_array, read_info, stamp_files
-from ..core.checks import check_number, described
+from ..core.checks import check_counts, check_known, check_number, described
 from .pairs import crop_flip, draw_crop_flip, to_float
 from ..core.paths import atomic_write, data_root, digest, locked, package_root, shorten_path
 from ..core.random import generator
@@ -280,8 +280,8 @@ def find_scenes(
     root=None, # folder of the data sets; default data_root()
 ):
     "{scene: folder} of a part; empty where there are none."
-    if name not in DATA: raise ValueError(f"unknown data set {name!r}: known are auto, {', '.join(DATA)}")
-    if part not in SCENE_PARTS: raise ValueError(f"unknown part {part!r}: known are {', '.join(SCENE_PARTS)}")
+    check_known("data set", name, DATA)
+    check_known("part", part, SCENE_PARTS)
     place = zipfile.Path(package_root()/DATA[name]) if name == "mi_packaged" else Path(root or data_root())/DATA[name]
     return {scene: folder for scene, folder in scene_folders(place).items() if part_of(scene) == part}
 
@@ -299,7 +299,7 @@ def load_scenes(
         place = shorten_path(Path(root or data_root())/DATA[name])
         raise FileNotFoundError(f"there are no {part} scenes of {name} in {place}: "
                                 "unpack them there, or use data=mi_packaged")
-    if n is not None: check_number("n", n, 1, whole=True)
+    if n is not None: check_counts(n=n)
     if name == "mi_packaged":
         images = np.empty((len(folders), N_LIGHTS, 3, H, W), np.uint8)
         classes = np.empty((len(folders), H, W), np.uint8)
@@ -315,7 +315,7 @@ def resolve_scenes(
     root=None, # folder of the data sets; default data_root()
 ):
     "The name of the data set to use; prints which and why."
-    if name not in ("auto", *DATA): raise ValueError(f"unknown data set {name!r}: known are auto, {', '.join(DATA)}")
+    check_known("data set", name, ("auto", *DATA))
     root = Path(root or data_root())
     missing = []
     if name == "auto":

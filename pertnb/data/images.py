@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['CIFAR10_CLASSES', 'PHOTOS', 'CLASSES', 'STAND_INS', 'SPLITS', 'TORCHVISION', 'SPLIT_FILES', 'TEST_PART', 'GAP',
-           'SCALES', 'SIZES', 'class_names', 'check_split', 'read_image', 'read_folders', 'torchvision_class',
-           'read_torchvision', 'find_source', 'stamp_split', 'is_reachable', 'socket_timeout', 'download', 'read_photo',
-           'photo_region', 'crops', 'photos', 'digits', 'read_split', 'load_split', 'random_pixels', 'random_images',
-           'load_images', 'published_order', 'resolve_data']
+           'SCALES', 'SIZES', 'class_names', 'read_image', 'read_folders', 'torchvision_class', 'read_torchvision',
+           'find_source', 'stamp_split', 'is_reachable', 'socket_timeout', 'download', 'read_photo', 'photo_region',
+           'crops', 'photos', 'digits', 'read_split', 'load_split', 'random_pixels', 'random_images', 'load_images',
+           'published_order', 'resolve_data']
 
 # %% ../../nbs/api/data/02_data.ipynb #9c7e2e52
 import os
@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from ..core.arrays import find_fault, once, open_array, read_info, save_array, stamp_files
-from ..core.checks import check_number
+from ..core.checks import check_counts, check_known
 from ..core.paths import data_root, locked, shorten_path
 from ..core.probe import probing
 
@@ -51,15 +51,8 @@ def class_names(
     name, # one of CLASSES
 ):
     "The names of the classes; label i is the i-th."
-    if name not in CLASSES: raise ValueError(f"unknown data set {name!r}: known are {', '.join(CLASSES)}")
+    check_known("data set", name, CLASSES)
     return list(CLASSES[name])
-
-
-def check_split(
-    split, # "train" or "test"
-):
-    "ValueError listing the known splits, if `split` is none of them."
-    if split not in SPLITS: raise ValueError(f"unknown split {split!r}: known are {', '.join(SPLITS)}")
 
 # %% ../../nbs/api/data/02_data.ipynb #0553b1c7
 def read_image(
@@ -258,8 +251,8 @@ def photos(
     seed=0, # of scales, places and order
 ):
     "The built-in set: n crops, equally many of each photograph and in random order; uint8 (n, 3, 32, 32), labels (n,)."
-    check_split(split)
-    if n is not None: check_number("n", n, 1, whole=True)
+    check_known("split", split, SPLITS)
+    if n is not None: check_counts(n=n)
     n = n or {"train": 4000, "test": 500}[split]
     g = torch.Generator().manual_seed(2 * seed + SPLITS.index(split))
     each = -(-n // (len(PHOTOS) * len(SCALES)))
@@ -274,7 +267,7 @@ def digits(
     split, # "train" or "test"
 ):
     "scikit-learn's digits, enlarged: uint8 (1437, 1, 28, 28) to train on or (360, 1, 28, 28) to test on, and labels."
-    check_split(split)
+    check_known("split", split, SPLITS)
     from sklearn.datasets import load_digits # takes seconds
     found, part = load_digits(), slice(None, -360) if split == "train" else slice(-360, None)
     small = torch.from_numpy(found.images[part])[:, None] / 16
@@ -350,7 +343,7 @@ def load_images(
 ):
     "A split of a data set: images, uint8 (N, C, H, W), and labels, int64 (N,). What is not on disk is downloaded."
     class_names(name) # ValueError if it is unknown
-    check_split(split)
+    check_known("split", split, SPLITS)
     if name == "photos": return photos(split)
     if name == "digits": return digits(split)
     if probing(): return random_images(name, split)
@@ -375,8 +368,7 @@ def resolve_data(
 ):
     "The name of the data set to use, which is then on disk; prints which and why."
     root = Path(root or data_root())
-    if name not in ("auto", *CLASSES):
-        raise ValueError(f"unknown data set {name!r}: known are auto, {', '.join(CLASSES)}")
+    check_known("data set", name, ("auto", *CLASSES))
     built_in = dict(STAND_INS.values())
     if name in built_in:
         print(f"data: {built_in[name]}, as asked for")

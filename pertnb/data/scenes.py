@@ -4,16 +4,15 @@
 
 # %% auto #0
 __all__ = ['LLVM_PATTERNS', 'LOOKS', 'ROUND', 'WALLS', 'FLOORS', 'TOPS', 'LEGS', 'PIECES', 'OBJECT_SHAPES', 'FRONTAL_ANGLES',
-           'SEEDS', 'find_llvm', 'load_renderer', 'can_render', 'Look', 'draw_noise', 'draw_pattern', 'draw_texture',
-           'Thing', 'build_room', 'place_balls', 'draw_object', 'draw_objects', 'Plan', 'camera_frame', 'flash_aims',
+           'SEEDS', 'find_llvm', 'load_renderer', 'Look', 'draw_noise', 'draw_pattern', 'draw_texture', 'Thing',
+           'build_room', 'place_balls', 'draw_object', 'draw_objects', 'Plan', 'camera_frame', 'flash_aims',
            'build_furniture', 'plan_scene', 'lathe', 'make_bsdf', 'make_mesh', 'make_shape', 'build_scene',
            'find_first_hits', 'make_lobes', 'make_bounce', 'trace', 'denoise', 'develop', 'render_scene',
-           'render_scenes', 'pack_scenes', 'light_statistics']
+           'render_scenes']
 
 # %% ../../nbs/api/data/20_scenes.ipynb #fe509c12
 import colorsys
 import os
-import zipfile
 from dataclasses import dataclass, replace
 from functools import cache
 from glob import glob
@@ -21,9 +20,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 import numpy as np
-from ..core.checks import check_number
+from ..core.checks import check_known, check_number
 from .illumination import FRONTAL, MATERIALS, N_LIGHTS, mip_size, write_scene
-from ..core.paths import atomic_write
 
 # %% ../../nbs/api/data/20_scenes.ipynb #57ad1dda
 LLVM_PATTERNS = "/usr/lib/*/libLLVM.so.19*", "/usr/lib/llvm-19/lib/libLLVM.so*"
@@ -51,16 +49,6 @@ def load_renderer():
     import mitsuba
     mitsuba.set_variant("llvm_ad_rgb")
     return mitsuba, drjit
-
-
-def can_render():
-    "Whether `load_renderer` can return its modules; prints why not."
-    try:
-        load_renderer()
-    except ImportError as error:
-        print(f"not rendered here: {error}")
-        return False
-    return True
 
 # %% ../../nbs/api/data/20_scenes.ipynb #de6d91ca
 @dataclass(frozen=True)
@@ -592,31 +580,8 @@ def render_scenes(
     spp=256,  # paths per pixel
 ):
     "Render scenes rendered_PART_000, ... into `root`, except those that are already there."
-    if part not in SEEDS: raise ValueError(f"unknown part {part!r}: known are {', '.join(SEEDS)}")
+    check_known("part", part, SEEDS)
     for k in range(n):
         folder = Path(root)/f"rendered_{part}_{k:03d}"
         if (folder/f"materials_mip{mip}.png").exists(): continue # the map is written last
         write_scene(folder, mip, *render_scene(SEEDS[part] + k, mip, spp))
-
-# %% ../../nbs/api/data/20_scenes.ipynb #d11d1788
-def pack_scenes(
-    root, # folder with scenes
-    path, # of the archive
-):
-    "All scenes below root in one archive, the same bytes for the same files."
-    with atomic_write(path) as tmp, zipfile.ZipFile(tmp, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(Path(root).glob("*/*_mip*.*")):
-            entry = zipfile.ZipInfo(f"{file.parent.name}/{file.name}", (1980, 1, 1, 0, 0, 0))
-            archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
-
-# %% ../../nbs/api/data/20_scenes.ipynb #2fa2e3a3
-def light_statistics(
-    scenes, # illumination.Scenes
-):
-    "Mean, saturated share (%), RMS between two lights, and contrast between neighbouring pixels: means over scenes."
-    x = scenes.images[scenes.index].float() / 255
-    saturated = (x > .98).float().mean()
-    between = (2 * (x - x.mean(1, keepdim=True)).square().mean())**.5
-    edges = (x[..., 1:] - x[..., :-1]).abs().mean()
-    return {"mean": float(x.mean()), "saturated (%)": 100 * float(saturated), "RMS between lights": float(between),
-            "contrast of neighbours": float(edges)}

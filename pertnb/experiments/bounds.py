@@ -233,7 +233,7 @@ def judge_radius(
             f"the largest norm over validation pairs, selects {v['eps selected']:.1f}. "
             f"{within:.0f}% of the pairs have Theorem 1's ε within it, {known:.0f}% with the moments known.")
 
-
+# %% ../../nbs/api/experiments/06a_bounds.ipynb #7586b340
 def judge_theorem2(
     v, # {quantity: number} of one set
 ):

@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from ..core.checks import check_number
+from ..core.checks import check_counts
 from ..core.paths import read_tensors, runs_dir
 from ..core.random import generator
 from ..data.camera import camera
@@ -225,11 +225,10 @@ def choose_patch(
 def count_principal_directions(
     own,       # Own
     share=.95, # of the variance
-    most=800,  # pairs to look at
 ):
     "How many principal directions hold this share of the variance of perturbed - clean (sides of at most 32 pixels)."
-    rows = torch.linspace(0, len(own.of) - 1, min(most, len(own.of))).long()
-    change = (own.perturbed[rows].float() - own.images[own.of[rows]].float()) / 255
+    x, x_tilde, _, _ = own.pairs(800)
+    change = (x_tilde.float() - x.float()) / 255
     size = [min(32, s) for s in change.shape[2:]]
     change = F.adaptive_avg_pool2d(change, size).flatten(1)
     energy = torch.linalg.svdvals(change - change.mean(0)).square().cumsum(0)
@@ -320,7 +319,7 @@ def find_source_fault(
         return f"has {unknown[0]!r:.60}, which is none of {', '.join(SOURCE)}"
     try:
         resolve("your_own_pairs", source)
-        for k in ("copies", "n_train", "n_test"): check_number(k, source[k], 1, whole=True)
+        check_counts(**{k: source[k] for k in ("copies", "n_train", "n_test")})
     except ValueError as error: return str(error)
     bad = [k for k in ("pairs", "data", "function") if re.search(r"[\x00-\x1f\x7f-\x9f]", source[k])]
     return f"{bad[0]} holds control characters: {source[bad[0]]!a:.60}" if bad else None

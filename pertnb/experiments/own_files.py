@@ -233,13 +233,12 @@ def find_mixed_up(
 
 # %% ../../nbs/api/experiments/07_own_files.ipynb #b518f2d7
 def find_shifts(
-    own,      # Own
-    most=500, # pairs to look at
+    own, # Own
 ):
     "(pairs, shifts (n, 2) in pixels) of those that fit much better after a shift: correlation > 0.8, and 0.2 higher."
     H, W = own.images.shape[2:]
-    rows = torch.linspace(0, len(own.of) - 1, min(most, len(own.of))).long()
-    a, b = (torch.fft.rfft2(normalise_grey(x)) for x in (own.images[own.of[rows]], own.perturbed[rows]))
+    *both, _, rows = own.pairs(500)
+    a, b = (torch.fft.rfft2(normalise_grey(x)) for x in both)
     fit = torch.fft.irfft2(b * a.conj(), s=(H, W)).flatten(1)
     best = fit.max(1)
     move = torch.stack([best.indices // W, best.indices % W], 1)

@@ -208,7 +208,7 @@ class OwnQuality(DescribedSet):
     def unchanged(self):
         "Mean squared error (n,) of changing nothing."
         x, x_tilde, _, _ = self.test_pairs()
-        return (to_float(x_tilde) - to_float(x)).square().flatten(1).mean(1).numpy()
+        return quality.mean_error(to_float(x), to_float(x_tilde)).numpy()
 
     @step
     def rows(self):

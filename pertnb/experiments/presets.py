@@ -16,6 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import get_args, get_origin
 import pandas as pd
+from ..core.checks import check_known
 from ..core.names import PRESETS
 
 # %% ../../nbs/api/experiments/01_presets.ipynb #2ebcdd5e
@@ -109,7 +110,7 @@ def choose_preset(
 ):
     "The name of the preset to use; ValueError lists the known ones."
     register_all()
-    if name not in EXPERIMENTS: raise ValueError(f"unknown experiment {name!r}: known are {', '.join(EXPERIMENTS)}")
+    check_known("experiment", name, EXPERIMENTS)
     preset = preset or ("smoke" if os.environ.get("IN_TEST") else "quick")
     known = EXPERIMENTS[name][1]
     if preset not in known: raise ValueError(f"unknown preset {preset!r}: {name} has {', '.join(known)}")
@@ -125,8 +126,7 @@ def resolve(
     preset = choose_preset(name, parameters.pop("preset", None))
     cls, presets = EXPERIMENTS[name]
     known = {f.name: f for f in fields(cls)}
-    for k in parameters:
-        if k not in known: raise ValueError(f"unknown parameter {k!r}: known are {', '.join({'preset': 0} | known)}")
+    for k in parameters: check_known("parameter", k, {"preset": 0} | known)
     changes = {k: check_value(known[k], v) for k, v in parameters.items() if v is not None}
     if "preset" in known: changes["preset"] = preset
     return replace(cls(**presets[preset]), **changes)

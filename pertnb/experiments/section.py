@@ -9,6 +9,7 @@ __all__ = ['MendSettings', 'step', 'Section']
 import time
 from dataclasses import dataclass
 from functools import wraps
+from fastcore.basics import patch
 from ..core.device import choose_device
 from ..core.paths import provenance
 from ..data.images import resolve_data
@@ -79,25 +80,39 @@ class Section:
         fields = dict(preset=self.preset, data=self.data, seed=self.seed, n=n, seconds=seconds, device=self.device)
         return provenance(**fields | more)
 
-    def write_table(self,
-        numbers, # tidy DataFrame: one row per number
-        stem,    # of the files: the paper's label, if it has one
-        source,  # as from `source`, or n
-        caption, # what the table shows
-        **how,   # further arguments of tables.write_table
-    ):
-        "Write a table to its place, with the paper's numbers where it has them; returns it for display."
-        source = source if isinstance(source, dict) else self.source(source)
-        how = dict(paper=tables.PAPER.get(stem)) | how
-        return tables.write_table(numbers, stem, self.place, source, caption=caption, **how)
+# %% ../../nbs/api/experiments/01a_section.ipynb #dfffe20f
+@patch
+def write_table(self: Section,
+    numbers, # tidy DataFrame: one row per number
+    stem,    # of the files: the paper's label, if it has one
+    source,  # as from `source`, or n
+    caption, # what the table shows
+    **how,   # further arguments of tables.write_table
+):
+    "Write a table to its place, with the paper's numbers where it has them; returns it for display."
+    source = source if isinstance(source, dict) else self.source(source)
+    how = dict(paper=tables.PAPER.get(stem)) | how
+    return tables.write_table(numbers, stem, self.place, source, caption=caption, **how)
 
-    def save_figure(self,
-        fig,     # matplotlib figure
-        stem,    # of the files: the paper's label, if it has one
-        source,  # as from `source`, or n
-        caption, # what it shows
-    ):
-        "Write a figure to its place, and print its caption."
-        source = source if isinstance(source, dict) else self.source(source)
-        plots.save_figure(fig, stem, self.place, caption, source)
-        print(caption)
+
+@patch
+def save_figure(self: Section,
+    fig,     # matplotlib figure
+    stem,    # of the files: the paper's label, if it has one
+    source,  # as from `source`, or n
+    caption, # what it shows
+):
+    "Write a figure to its place, and print its caption."
+    source = source if isinstance(source, dict) else self.source(source)
+    plots.save_figure(fig, stem, self.place, caption, source)
+    print(caption)
+
+
+@patch
+def tell_time(self: Section,
+    data="",    # what is said of the data beside its name
+    seeds=None, # (default: the section's seed)
+):
+    "The preset, the data, the seed, and the seconds since the section was made."
+    seconds, seed = time.perf_counter() - self.started, self.seed if seeds is None else seeds
+    return f"{self.preset} on {self.data}{data}, seed {seed}: {seconds:.0f} s in all"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from ..attack.attack import train_attack
-from ..core.checks import check_number
+from ..core.checks import check_counts, check_known, check_number
 from ..core.device import frozen
 from ..data.pairs import on_cpu
 from ..sets.sets import PerturbationSet, project, sample_ball
@@ -81,7 +81,7 @@ class WorstPoint:
     searched = True
 
     def __post_init__(self):
-        check_number("steps", self.steps, 1, whole=True)
+        check_counts(steps=self.steps)
         check_number("step_size", self.step_size, above=True)
         check_number("ramp", self.ramp)
 
@@ -137,7 +137,7 @@ class KeptPoint:
     searched = True
 
     def __post_init__(self):
-        check_number("steps", self.steps, 1, whole=True)
+        check_counts(steps=self.steps)
         check_number("step_size", self.step_size, above=True)
         check_number("again", self.again)
 
@@ -170,7 +170,7 @@ class PixelPoint:
     steps: int = 7 # of PGD
     searched = True
 
-    def __post_init__(self): check_number("steps", self.steps, 1, whole=True)
+    def __post_init__(self): check_counts(steps=self.steps)
 
     def draw(self, i, gen):
         "Nothing, (n, 0)."
@@ -203,7 +203,7 @@ def check_method(
     pset=None, # PerturbationSet
 ):
     "ValueError on an unknown method, and on a method of the set without a set."
-    if method not in methods: raise ValueError(f"unknown method {method!r}: known are {', '.join(methods)}")
+    check_known("method", method, methods)
     if pset is None and method.startswith("cvae"):
         raise ValueError(f"{methods[method]} needs a perturbation set, got none")
 
@@ -268,7 +268,7 @@ def set_loss(
     part=1.,   # of each batch that goes to its points; the rest stays at x
 ):
     "A loss for `fit`: the mean over the images of the loss at their points; logs the accuracy there, for classifiers."
-    if mix not in MIXES: raise ValueError(f"unknown mix {mix!r}: known are {', '.join(MIXES)}")
+    check_known("mix", mix, MIXES)
     check_number("part", part, above=True)
     both = point.searched and mix == "max"
     def loss(module, i, gen, t):

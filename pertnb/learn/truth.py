@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 import torch.nn as nn
 from ..data.affine import EPS_LINF, TRUTHS, apply_rts, draw_true_pairs
-from ..core.checks import check_number
+from ..core.checks import check_counts, check_number
 from ..core.device import full_precision
 from .losses import check_method, choose_point, set_loss
 from ..data.pairs import generator, to_float
@@ -30,7 +30,7 @@ class DigitNet(nn.Module):
         width=16,     # channels of the first convolution
     ):
         super().__init__()
-        check_number("width", width, 1, whole=True)
+        check_counts(width=width)
         check_number("n_classes", n_classes, 2, whole=True)
         n = 2 * width * -(-size[0] // 4) * -(-size[1] // 4)
         self.body = nn.Sequential(nn.Conv2d(1, width, 5, stride=2, padding=2), nn.ReLU(),

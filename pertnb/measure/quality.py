@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'draw_quality', 'standardise', 'Nearest', 'mean_error', 'nearest_points', 'Reading', 'quality_rows',
-           'evaluate_set', 'mean_metrics', 'norm_statistics', 'tabulate_metrics', 'seed_metrics', 'nearest']
+           'evaluate_set', 'mean_metrics', 'norm_statistics', 'tabulate_metrics', 'seed_metrics', 'pair_batches',
+           'nearest']
 
 # %% ../../nbs/api/measure/09_quality.ipynb #d93b5fb9
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 from ..attack.attack import Ball, pgd
-from ..core.checks import check_columns, check_number
+from ..core.checks import check_columns, check_counts, check_number
 from ..models.cvae import kl, pixel_error
 from ..core.device import full_precision
 from ..core.probe import run_all, stretch
@@ -131,8 +132,7 @@ def evaluate_set(
         shapes = f"{tuple(x.shape)} and {tuple(x_tilde.shape)}"
         raise ValueError(f"expected at least one pair, x and x_tilde of one shape, got {shapes}")
     check_number("steps", steps, whole=True)
-    check_number("n_samples", n_samples, 1, whole=True)
-    check_number("batch_size", batch_size, 1, whole=True)
+    check_counts(n_samples=n_samples, batch_size=batch_size)
     device = next(pset.parameters()).device
     def judge(n):
         draws, out = draw_quality(n, pset.latent, pset.eps, n_samples, generator, reading.sample), []
@@ -200,6 +200,21 @@ def seed_metrics(
     return pd.DataFrame([dict(row=r, column=names[k], value=mean[k][r], sd=sd[k][r], n=n[r]) for r, k in cells])
 
 
+def pair_batches(
+    pset,       # PerturbationSet
+    x,          # conditions (N, C, H, W), uint8 or float in [0, 1]
+    x_tilde,    # perturbed images (N, C, H, W)
+    batch_size, # pairs at a time
+    *others,    # float (N, ...) each
+):
+    "x and x_tilde as float on the set's device, batch by batch, with the same rows of the others."
+    device = next(pset.parameters()).device
+    for lo in range(0, len(x), batch_size):
+        part = slice(lo, lo + batch_size)
+        pair = [to_float(t[part].to(device)) for t in (x, x_tilde)]
+        yield *pair, *(t[part].to(pair[0]) for t in others)
+
+
 @full_precision()
 def nearest(
     pset,    # PerturbationSet
@@ -209,8 +224,5 @@ def nearest(
     batch_size=250,
 ):
     "PGD AE alone, in squared error, (N,), batch by batch."
-    out, device = [], next(pset.parameters()).device
-    for a, b in zip(to_float(x).split(batch_size), to_float(x_tilde).split(batch_size)):
-        a, b = a.to(device), b.to(device)
-        out.append(nearest_points(pset, a, b, steps).error.cpu())
-    return torch.cat(out)
+    parts = pair_batches(pset, x, x_tilde, batch_size)
+    return torch.cat([nearest_points(pset, a, b, steps).error.cpu() for a, b in parts])

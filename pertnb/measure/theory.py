@@ -17,10 +17,9 @@ import pandas as pd
 import torch
 from scipy.special import wrightomega
 from scipy.stats import chi2
-from ..core.checks import check_number
+from ..core.checks import check_counts, check_number
 from ..core.device import full_precision
-from ..data.pairs import to_float
-from .quality import nearest
+from .quality import nearest, pair_batches
 from ..sets.sets import sample_ball
 
 # %% ../../nbs/api/measure/17_theory.ipynb #9b6f28be
@@ -60,7 +59,7 @@ def mahalanobis_radius(
     alpha, # mass outside
 ):
     "r with P(‖u‖₂ <= r) = 1 - alpha for u ~ N(0, I_k)."
-    check_number("k", k, 1, whole=True)
+    check_counts(k=k)
     check_alpha(alpha)
     return float(np.sqrt(chi2.isf(alpha, k)))
 
@@ -293,7 +292,7 @@ def mass_beyond(
 ):
     "Share of a normal distribution's points whose part in the active dimensions is longer than r."
     check_number("r", r)
-    check_number("active", active, 1, whole=True)
+    check_counts(active=active)
     return float(chi2.sf(r**2, active))
 
 # %% ../../nbs/api/measure/17_theory.ipynb #5bbe588b
@@ -355,17 +354,14 @@ def posterior_moments(
     batch_size=250,
 ):
     "mu, sigma (N, K) in the prior's units, and E_q‖g(z, x) - x_tilde‖² (N,): NumPy, float64."
-    check_number("n", n, 1, whole=True)
+    check_counts(n=n)
     noise = torch.randn(n, len(x), pset.latent, generator=generator)
-    device = next(pset.parameters()).device
     out = []
-    for lo in range(0, len(x), batch_size):
-        part = slice(lo, lo + batch_size)
-        a, b = (to_float(t[part].to(device)) for t in (x, x_tilde))
+    for a, b, v in pair_batches(pset, x, x_tilde, batch_size, noise.transpose(0, 1)):
         prior = pset.prior(a)
         mean, logvar = pset.cvae.posterior(a, b)
         mu, sigma = to_prior_units(mean, (logvar / 2).exp(), *prior)
-        points = (pset.perturb(a, mu + sigma * v[part].to(a), prior) for v in noise)
+        points = (pset.perturb(a, mu + sigma * w, prior) for w in v.unbind(1))
         errors = [(point - b).square().flatten(1).sum(1) for point in points]
         out.append([t.double().cpu().numpy() for t in (mu, sigma, torch.stack(errors).mean(0))])
     return tuple(map(np.concatenate, zip(*out)))
@@ -404,13 +400,11 @@ def random_errors(
     batch_size=250,
 ):
     "‖g(z, x) - x_tilde‖² at n random points of each pair's set, (N, n): NumPy, float64."
-    check_number("n", n, 1, whole=True)
+    check_counts(n=n)
     u = sample_ball(len(x) * n, pset.latent, pset.eps, generator).view(len(x), n, -1)
-    device = next(pset.parameters()).device
     out = []
-    for lo in range(0, len(x), batch_size):
-        a, b, v = (t[lo:lo + batch_size].to(device) for t in (x, x_tilde, u))
-        at, b = pset.at(to_float(a)), to_float(b)
+    for a, b, v in pair_batches(pset, x, x_tilde, batch_size, u):
+        at = pset.at(a)
         errors = [(at(w) - b).square().flatten(1).sum(1) for w in v.unbind(1)]
         out.append(torch.stack(errors, 1).double().cpu().numpy())
     return np.concatenate(out)

@@ -12,7 +12,7 @@ import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from ..core.checks import check_number
+from ..core.checks import check_known, check_number
 from .mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder, STNDecoder, STNEncoder
 from .nets import PreactBlock, fold, scaled_tanh, unfold
 from ..core.plugins import find_object
@@ -223,7 +223,7 @@ def make_cvae(
     **config, # its keyword arguments
 ):
     "A CVAE by name; ValueError lists the known names or arguments."
-    if name not in CVAES: raise ValueError(f"unknown CVAE {name!r}: known are {', '.join(CVAES)}")
+    check_known("CVAE", name, CVAES)
     build = find_object(CVAES[name]) if isinstance(CVAES[name], str) else CVAES[name]
     known = argument_names(build)
     if unknown := sorted(set(config) - set(known)):
@@ -250,7 +250,7 @@ def pixel_error(
     kind, # one of PIXEL_ERRORS
 ):
     "The error by its name; ValueError lists the known ones."
-    if kind not in PIXEL_ERRORS: raise ValueError(f"unknown error {kind!r}: known are {', '.join(PIXEL_ERRORS)}")
+    check_known("error", kind, PIXEL_ERRORS)
     return PIXEL_ERRORS[kind]
 
 # %% ../../nbs/api/models/05_cvae.ipynb #7b77a682

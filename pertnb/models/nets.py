@@ -14,7 +14,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
-from ..core.checks import check_number
+from ..core.checks import check_counts, check_number
 from .patch_nets import PatchClassifier
 
 # %% ../../nbs/api/models/04_nets.ipynb #b47ed0bb
@@ -177,8 +177,7 @@ def make_classifier(
 ):
     "A classifier by name, its weights drawn from torch's default generator; ValueError lists the known names."
     check_number("n_classes", n_classes, 2, whole=True)
-    check_number("width", width, 1, whole=True)
-    check_number("patch", patch, 1, whole=True)
+    check_counts(width=width, patch=patch)
     if widths := read_widths(name): return PatchClassifier(widths, n_classes, patch, Normalise())
     if name == "resnet-18": return ResidualClassifier((64, 128, 256, 512), 2, 64, n_classes, patch)
     if match := re.fullmatch(r"wrn-(\d+)-(\d+)", str(name)):

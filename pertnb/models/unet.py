@@ -6,7 +6,6 @@
 __all__ = ['make_two_convolutions', 'descend', 'Down', 'Up', 'level_sizes', 'UNetEncoder', 'UNetDecoder', 'UNetClassifier']
 
 # %% ../../nbs/api/models/21_unet.ipynb #3ed6743e
-import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 import numpy as np
 import torch
+from ..core.checks import check_known
 from ..models.cvae import CVAE, argument_names, make_cvae
 from ..models.nets import make_classifier
 from .released_nets import IMAGE_SHAPES, POOL, RELEASED_NETS, ReleasedUNet
@@ -31,8 +32,7 @@ def make_released(
 ):
     "A CVAE of the released code."
     chosen = {k: v for k, v in locals().items() if v is not None and k not in ("net", "channels")}
-    if net not in RELEASED_NETS:
-        raise ValueError(f"unknown released network {net!r}: known are {', '.join(RELEASED_NETS)}")
+    check_known("released network", net, RELEASED_NETS)
     known = argument_names(RELEASED_NETS[net])
     if unknown := sorted(set(chosen) - set(known)):
         raise ValueError(f"the released {net} takes no {', '.join(unknown)}: known are {', '.join(known)}")

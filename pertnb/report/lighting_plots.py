@@ -12,7 +12,7 @@ __all__ = ['draw_stages', 'caption_stages', 'draw_lightings', 'caption_lightings
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #670db317
 import numpy as np
 import torch
-from ..data.illumination import CLASS_NAMES, IGNORE, N_LIGHTS, material_colours
+from ..data.illumination import IGNORE, N_LIGHTS, material_colours
 from ..learn.segment import SEGMENT_METHODS
 from . import plots
 from .tables import PAPER

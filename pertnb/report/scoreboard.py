@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from ..core.names import PRESETS
 from ..core.paths import tables_dir
-from .tables import format_number, read_paper, read_rows
+from ..core.rows import read_rows
+from .tables import format_number, read_paper
 
 # %% ../../nbs/api/report/18_scoreboard.ipynb #b7ad5c76
 PRESET_ORDER = PRESETS[:0:-1] # from the best; a smoke run gives no numbers

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['WALK', 'draw_training', 'describe_training', 'describe_latent', 'draw_latent', 'draw_density', 'describe_order',
-           'draw_samples', 'describe_samples', 'draw_walk', 'describe_walk']
+           'draw_samples', 'measure_change', 'describe_samples', 'draw_walk', 'describe_walk']
 
 # %% ../../nbs/api/report/12d_set_plots.ipynb #62de79f1
 import matplotlib.pyplot as plt
@@ -89,13 +89,23 @@ def describe_order(
 
 # %% ../../nbs/api/report/12d_set_plots.ipynb #72d2a2e3
 def draw_samples(
-    x,       # images (N, 3, H, W)
-    samples, # points of their sets (N, S, 3, H, W)
+    x,       # images (N, C, H, W)
+    samples, # points of their sets (N, S, C, H, W)
+    first="test image", # label of the first row
+    cell=.9, # inches per side of an image
 ):
-    "Test images in the first row, random points of their sets below; returns the figure."
+    "Images in the first row, random points of their sets below; returns the figure."
     grid = torch.cat([x[:, None], samples], 1).transpose(0, 1)
-    rows = ["test image", *(f"sample {i + 1}" for i in range(samples.shape[1]))]
-    return plots.image_grid(grid, rows=rows, cell=0.9).figure
+    rows = [first, *(f"sample {i + 1}" for i in range(samples.shape[1]))]
+    return plots.image_grid(grid, rows=rows, cell=cell).figure
+
+
+def measure_change(
+    x,       # images (N, C, H, W)
+    samples, # points of their sets (N, S, C, H, W)
+):
+    "Root mean squared change of each point from its image, (N, S)."
+    return (samples - x[:, None]).square().flatten(2).mean(2).sqrt()
 
 
 def describe_samples(
@@ -103,7 +113,7 @@ def describe_samples(
     samples, # points of their sets (N, S, 3, H, W)
 ):
     "How far random points are from their image, as a caption."
-    change = (samples - x[:, None]).square().flatten(2).mean(2).sqrt()
+    change = measure_change(x, samples)
     return (f"Random points of the packaged set. Root mean squared change {change.mean():.2f} "
             f"(from {change.min():.2f} to {change.max():.2f}).")
 

@@ -71,7 +71,7 @@ def draw_panel(
     height = np.full(len(missing), .03) # of the axes
     ax.plot(missing.paper, height, "|", color="0.55", markersize=9, transform=ax.get_xaxis_transform())
 
-
+# %% ../../nbs/api/report/12h_summary_plots.ipynb #a400f57a
 def draw_scoreboard(
     board, # from scoreboard.scoreboard
 ):

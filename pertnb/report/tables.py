@@ -8,13 +8,11 @@ __all__ = ['PAPER', 'read_paper', 'as_table', 'with_paper', 'format_number', 'si
 
 # %% ../../nbs/api/report/13_report.ipynb #ee807382
 import re
-from pathlib import Path
 import numpy as np
 import pandas as pd
 from IPython.display import Markdown
 from ..core.checks import check_columns
 from ..core.paths import package_root, tables_dir, write_version
-from ..core.rows import append_rows, read_rows, write_rows
 
 # %% ../../nbs/api/report/13_report.ipynb #807788d3
 def read_paper():
@@ -33,18 +31,16 @@ PAPER = {name: as_table(g) for name, g in read_paper().groupby("table", sort=Fal
 
 # %% ../../nbs/api/report/13_report.ipynb #a10a0da4
 def with_paper(
-    results, # tidy DataFrame
-    index,   # field with the table's row
-    columns, # field with the table's column
+    results, # tidy DataFrame with row and column of the table
     paper,   # {row: {column: number}}, or None
 ):
     "The results with a field `paper`; numbers that only the paper has follow at the end."
-    check_columns(results, [index, columns])
+    check_columns(results, ["row", "column"])
     theirs = {(r, c): number for r, cells in (paper or {}).items() for c, number in cells.items()}
-    keys = list(zip(results[index], results[columns]))
+    keys = list(zip(results.row, results.column))
     if len(set(keys)) < len(keys): raise ValueError(f"two results for one cell: {max(keys, key=keys.count)}")
     ours = results.assign(paper=[theirs.get(k, np.nan) for k in keys])
-    rest = [{index: r, columns: c, "paper": number} for (r, c), number in theirs.items() if (r, c) not in set(keys)]
+    rest = [dict(row=r, column=c, paper=number) for (r, c), number in theirs.items() if (r, c) not in set(keys)]
     return pd.concat([ours, pd.DataFrame(rest)], ignore_index=True) if rest else ours
 
 # %% ../../nbs/api/report/13_report.ipynb #4611da84
@@ -60,20 +56,17 @@ def format_number(
 
 
 def side_by_side(
-    results, # tidy, with the field `paper`
-    index,   # field with the table's row
-    columns, # field with the table's column
-    value,   # field with our number
+    results, # tidy: row, column, value, paper
     digits,  # see `format_number`
 ):
     "The table as text, 'ours / paper', rows and columns in the order of their first appearance."
     sd = results["sd"] if "sd" in results else [np.nan] * len(results)
     cells = {}
-    for r, c, v, d, p in zip(results[index], results[columns], results[value], sd, results["paper"]):
+    for r, c, v, d, p in zip(results.row, results.column, results.value, sd, results.paper):
         spread = "" if pd.isna(d) else f" ± {format_number(d, digits)}"
         theirs = "" if pd.isna(p) else f" / {format_number(p, digits)}"
         cells[r, c] = format_number(v, digits) + spread + theirs
-    rows, heads = (list(dict.fromkeys(results[field])) for field in (index, columns))
+    rows, heads = results.row.unique(), results.column.unique()
     return pd.DataFrame([[cells.get((r, c), "–") for c in heads] for r in rows], pd.Index(rows), heads)
 
 # %% ../../nbs/api/report/13_report.ipynb #9cc20aff
@@ -130,20 +123,17 @@ def write_files(
 
 
 def write_table(
-    results, # tidy DataFrame: one row per number
+    results, # tidy DataFrame: row, column and value, one row per number
     stem,    # of the files: the paper's label, if it has one
     preset,  # whose folder they go into
     source,  # a dict made by provenance()
-    index="row",      # field with the table's row
-    columns="column", # field with the table's column
-    value="value",    # field with our number
-    paper=None,       # {row: {column: number}}, e.g. PAPER[stem]
-    caption="",       # what the table shows
-    digits=1,         # decimals; None: three significant digits
+    paper=None, # {row: {column: number}}, e.g. PAPER[stem]
+    caption="", # what the table shows
+    digits=1,   # decimals; None: three significant digits
 ):
     "Write STEM.csv, .md and .tex of a table into tables_dir(preset); returns it for display."
-    results = with_paper(results, index, columns, paper)
-    wide = side_by_side(results, index, columns, value, digits)
+    results = with_paper(results, paper)
+    wide = side_by_side(results, digits)
     under = list_notes(results, source, paper)
     text = "\n\n".join([caption, markdown_table(wide), *under]).strip() + "\n"
     rows = results.assign(**{k: v for k, v in source.items() if k not in results})

@@ -36,7 +36,7 @@ def draw_lemma4(
     ax.set(xlabel="w, in the prior's units", ylabel="log density ratio")
     ax.set_ylim(repaired - 1.2 * (repaired - ratio.min()) / 2, None)
 
-
+# %% ../../nbs/api/report/12a_theory_plots.ipynb #49914c16
 def draw_corollary1(
     ax, # axes
     r,  # radius
@@ -51,7 +51,7 @@ def draw_corollary1(
     ax.set_title("c  Corollary 1")
     ax.legend()
 
-
+# %% ../../nbs/api/report/12a_theory_plots.ipynb #9398738b
 def draw_density_ratios():
     "Two cases in which the paper's Lemma 4 fails, and log H of Corollary 1; returns the figure."
     with plots.styled():
@@ -118,7 +118,7 @@ def draw_linear_column(
     for ax in axes: ax.set(xscale="log", yscale="log")
     expected.set_xlabel(LINEAR_PARAMETERS[name])
 
-
+# %% ../../nbs/api/report/12a_theory_plots.ipynb #1bce253e
 def draw_linear(
     rows, # as for `draw_linear_column`, and varied: the parameter
 ):
@@ -165,7 +165,7 @@ def draw_theorem1(
     ax.set(xscale="log", yscale="log", xlabel="radius", ylabel="squared error per pixel")
     ax.legend()
 
-
+# %% ../../nbs/api/report/12a_theory_plots.ipynb #287d4ae0
 def draw_theorem2(
     ax,     # axes
     over_r, # DataFrame with r and log₁₀ of: expected, moments, thresholds, paper
@@ -181,7 +181,7 @@ def draw_theorem2(
     top = int(np.ceil(np.log10(over_r.paper.max())))
     ax.set(ylim=(-10, 10**(top + .3)), yticks=[-10, 0, *10.0**np.arange(1, top + 1, 2)])
 
-
+# %% ../../nbs/api/report/12a_theory_plots.ipynb #c6884691
 def draw_bounds(
     over_r,   # as for both panels
     curve,    # as for `draw_theorem1`

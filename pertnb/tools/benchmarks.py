@@ -92,7 +92,7 @@ def first(self: Benchmarks):
     chosen = self.views.index[:self.settings.batch_size]
     return to_float(self.views.images[chosen]), self.views.labels[chosen]
 
-
+# %% ../../nbs/api/tools/31_benchmarks.ipynb #6bd54647
 @patch
 @step
 def classifier(self: Benchmarks):

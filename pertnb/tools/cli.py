@@ -316,9 +316,8 @@ def evaluate_command(args):
 def sample_command(args):
     "A picture of random points of the set."
     import matplotlib
-    import torch
     from pertnb.experiments import own
-    from pertnb.report import plots
+    from pertnb.report import set_plots
     from pertnb.data.pairs import generator, to_float
     from pertnb.core.paths import atomic_write
     matplotlib.use("Agg")
@@ -332,10 +331,9 @@ def sample_command(args):
         images = test.images
     x = to_float(images[:args.n])
     points = pset.sample(x, args.points, generator("samples", args.seed), args.eps)
-    names = ["image", *(f"sample {i + 1}" for i in range(args.points))]
-    ax = plots.image_grid(torch.cat([x[:, None], points], 1).transpose(0, 1), rows=names)
-    with atomic_write(args.out) as tmp: ax.figure.savefig(tmp, bbox_inches="tight", dpi=200)
-    change = float((points - x[:, None]).square().flatten(2).mean(2).sqrt().mean())
+    fig = set_plots.draw_samples(x, points, "image", cell=.8)
+    with atomic_write(args.out) as tmp: fig.savefig(tmp, bbox_inches="tight", dpi=200)
+    change = float(set_plots.measure_change(x, points).mean())
     result = dict(file=str(args.out), images=len(x), points=args.points, change=change, seed=args.seed)
     return result, (f"{args.out}: {args.points} random points for each of {len(x)} images; "
                     f"root mean squared change {change:.3f}")

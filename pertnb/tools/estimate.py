@@ -15,7 +15,6 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
 import pandas as pd
-import torch
 from .. import corruptions
 from ..core import memo
 from ..core.device import choose_device

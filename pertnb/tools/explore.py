@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CENTRE', 'BASES', 'BAR', 'DESCRIPTION', 'WIDE', 'jacobian', 'decoder_directions', 'encoded_directions', 'find_place',
-           'InspectedPoint', 'inspect_point', 'attack_path', 'check_known', 'ExploredImage', 'encode_png', 'make_bar',
+           'InspectedPoint', 'inspect_point', 'attack_path', 'ExploredImage', 'encode_png', 'make_bar',
            'describe_point', 'is_interactive', 'import_widgets', 'make_menu', 'make_slider', 'make_button', 'mark',
            'Controls', 'arrange', 'Viewer', 'describe_end', 'Explorer']
 
@@ -17,7 +17,7 @@ import torch
 from IPython import get_ipython
 from PIL import Image
 from ..attack.attack import check_search, frozen, loss_and_right, pgd
-from ..core.checks import check_number, described
+from ..core.checks import check_known, described
 from ..core.device import full_precision
 from ..data.pairs import generator, to_float
 from ..report.plots import as_uint8, label
@@ -149,15 +149,6 @@ def attack_path(
 # %% ../../nbs/api/tools/28_explore.ipynb #6b2847ae
 CENTRE = "centre of the set"
 BASES = "decoder", "encodings", "coordinates"
-
-
-def check_known(
-    what,  # kind of name
-    name,  # what a user chose
-    names, # all that there are
-):
-    "ValueError unless `name` is one of `names`."
-    if name not in names: raise ValueError(f"unknown {what} {name!r}: known are {', '.join(names)}")
 
 # %% ../../nbs/api/tools/28_explore.ipynb #4a3dd6b1
 class ExploredImage:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from fastcore.basics import patch
 from scipy import ndimage
 from skimage.color import hsv2rgb, rgb2hsv
 from torch.utils.data import DataLoader, Dataset
@@ -108,7 +109,7 @@ def plain_way(
 
 def smooth(x, sigma): return ndimage.gaussian_filter(x, (sigma, sigma, 0)[:x.ndim], mode="nearest", truncate=4)
 
-
+# %% ../../nbs/api/tools/30_plain.ipynb #f4c9f608
 def smear(
     x,      # uint8 (32, 32, ...)
     radius, # of the kernel
@@ -351,15 +352,19 @@ class PlainModels:
             self.classifier.zero_grad()
         return u
 
-    def classes(self, x, u):
-        "Classes (n,) of one image (1, C, H, W) at u (n, K)."
-        return self.logits(x.repeat(len(u), 1, 1, 1), u).argmax(1)
+# %% ../../nbs/api/tools/30_plain.ipynb #88cd435f
+@patch
+def classes(self: PlainModels, x, u):
+    "Classes (n,) of one image (1, C, H, W) at u (n, K)."
+    return self.logits(x.repeat(len(u), 1, 1, 1), u).argmax(1)
 
-    def votes(self, x, sigma, n, batch):
-        "Votes for each of ten classes at n random points of one image, some at a time."
-        counts = np.zeros(10, int)
-        with torch.no_grad():
-            for lo in range(0, n, batch):
-                u = sigma * torch.randn(min(batch, n - lo), self.cvae.latent)
-                for c in self.classes(x, u).cpu().numpy(): counts[c] += 1
-        return counts
+
+@patch
+def votes(self: PlainModels, x, sigma, n, batch):
+    "Votes for each of ten classes at n random points of one image, some at a time."
+    counts = np.zeros(10, int)
+    with torch.no_grad():
+        for lo in range(0, n, batch):
+            u = sigma * torch.randn(min(batch, n - lo), self.cvae.latent)
+            for c in self.classes(x, u).cpu().numpy(): counts[c] += 1
+    return counts

@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from ..core import memo
 from ..core.clock import Unfinished, time_box, time_is_up
+from ..core.checks import check_known
 from ..core.paths import commit, device_name
 from ..core.probe import Cost, probe
 from ..data.images import CLASSES
@@ -140,8 +141,7 @@ def check_stages(
 ):
     "The names of the stages to run, in their order; ValueError lists the known ones."
     asked = [n.strip() for n in names.split(",")] if names else list(STAGES)
-    unknown = [n for n in asked if n not in STAGES]
-    if unknown: raise ValueError(f"unknown stage {unknown[0]!r}: known are {', '.join(STAGES)}")
+    for name in asked: check_known("stage", name, STAGES)
     return [n for n in STAGES if n in asked]
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #6bb4f0c3
