@@ -1,8 +1,9 @@
 """Train the set that the package ships, mend it, measure it, and write it with its card to pertnb/weights.
 
-    python tools/package_set.py [--run FOLDER] [--n-test 1000]
+    python tools/package_set.py [--run FOLDER | --again] [--n-test 1000]
 
---run takes the weights of a training that already exists (finished, or its last checkpoint). The settings are those of preset `overnight`.
+--run takes the weights of a training that already exists (finished, or its last checkpoint); --again mends the set that the package has once
+more, and its card goes on. The settings are those of preset `overnight`.
 """
 import argparse
 import hashlib
@@ -39,6 +40,25 @@ def train(settings, fit, validation):
     return pset.cvae, log.to_dict("records")
 
 
+def learn_anew(args, settings, fit, validation):
+    "The set before it is mended, the log of its training, and dict(mended=[]): no mending came before."
+    model, log = read_run(args.run, settings) if args.run else train(settings, fit, validation)
+    x, x_tilde, *_ = pairs.evaluation_pairs(validation)
+    pset = sets.PerturbationSet(model, **sets.select_radius(model, x, x_tilde, settings.coverage))
+    last, seen = {k: log[-1][k] for k in ("mse", "kl")}, log[-1]["step"] * settings.batch_size
+    pset.info = dict(mended=[], coverage=settings.coverage, beta=settings.beta, last=last, pairs_seen=seen,
+                     steps=log[-1]["step"])
+    return pset, log, dict(training=sum(r["seconds"] for r in log), mending=0.)
+
+
+def read_packaged(path):
+    "The packaged set, the log of its training, and the seconds that it has cost."
+    pset, card = sets.load_set(path), json.loads(path.with_suffix(".json").read_text())
+    before = pset.info["mended"]
+    pset.info["mended"] = before if isinstance(before, list) else [before]
+    return pset, card["log"], card["seconds_of"]
+
+
 def measure_set(pset, test, severities, seed):
     "The card's numbers, on every corruption of every test image: the six metrics, and what the set holds beside."
     x, x_tilde, image, _ = pairs.evaluation_pairs(test)
@@ -60,6 +80,7 @@ def measure_set(pset, test, severities, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path)
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--n-test", type=int, default=1000, help="test images to measure the set on")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="that the run was trained with")
     parser.add_argument("--note", default="", help="what else should be known of the run")
@@ -67,21 +88,17 @@ def main():
     settings = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10"))
     views = pairs.load_views("cifar10", "train", n=settings.n_train)
     fit, validation = pairs.split_by_seed(views, settings.seed)
-    model, log = read_run(args.run, settings) if args.run else train(settings, fit, validation)
-    x, x_tilde, *_ = pairs.evaluation_pairs(validation)
-    learned = sets.PerturbationSet(model, **sets.select_radius(model, x, x_tilde, settings.coverage))
+    path = package_root() / "weights" / f"{NAME}.safetensors"
+    learned, log, seconds = read_packaged(path) if args.again else learn_anew(args, settings, fit, validation)
+    before = learned.info["mended"]
     pset, mending = mend.mend(learned, pairs.PairsOf(fit), settings.plan()["plan"], settings.seed, progress=False)
-    seconds = dict(training=sum(r["seconds"] for r in log), mending=float(mending.seconds.sum()))
-    more = dict(note=args.note, pairs=len(fit) * len(fit.names), steps=log[-1]["step"],
+    seconds = seconds | dict(mending=seconds["mending"] + float(mending.seconds.sum()))
+    more = dict(note=args.note, pairs=len(fit) * len(fit.names), steps=pset.info["steps"],
                 validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
     source = provenance("overnight", "cifar10", settings.seed, len(fit), sum(seconds.values()), "cpu", **more)
     source["device"] = f"CPU, {args.threads} threads"
-    kept = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision", "steps", "views_digest"
-    last = {k: log[-1][k] for k in ("mse", "kl")}
-    seen = log[-1]["step"] * settings.batch_size
-    pset.info = {k: source[k] for k in kept} | dict(mended=pset.info["mended"], coverage=settings.coverage,
-                                                    beta=settings.beta, last=last, pairs_seen=seen)
-    path = package_root() / "weights" / f"{NAME}.safetensors"
+    kept = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision", "views_digest"
+    pset.info = pset.info | {k: source[k] for k in kept} | dict(mended=[*before, pset.info["mended"]])
     pset.save(path, half=True)
     pset = sets.load_set(path)  # what is measured is what ships: weights rounded to half precision
     test = pairs.load_views("cifar10", "test", n=args.n_test)
