@@ -147,7 +147,6 @@ class CvaeSettings(FigureSettings, QualitySettings, MendSettings, FitSettings, I
     coverage: float = 0.99
     excess_weight: float = 0.1
     excess_tolerance: float = 0.015
-    excess_steps: int = 30  # of AutoPGD that looks for the extremes of a set
 
     def net(self):
         "Arguments of cvae.make_cvae."

@@ -17,7 +17,8 @@ from ..core.paths import package_root, runs_dir
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import PAIRINGS, evaluation_pairs, generator, load_views, split_images, to_float
 from . import presets
-from .section import Section, step
+from .contents import CoveredSection, Searched
+from .section import step
 from ..learn.learn import learn_set
 from ..measure import quality
 from ..models.cvae import make_cvae
@@ -72,7 +73,7 @@ def compare_architecture(
     return compared
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #dc95d2b4
-class CorruptionSets(Section):
+class CorruptionSets(CoveredSection):
     "Sets of common corruptions, learned from each kind of pairs and measured: notebook 04."
     @property
     @step
@@ -150,6 +151,30 @@ def rows_file(self: CorruptionSets,
     "Path of the rows behind a row of the table."
     folder = runs_dir()/f"cvae-{self.preset}-{self.data}-{self.seed}"
     return folder/f"{row.replace(' ', '-')}.csv"
+
+# %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #f299a508
+@patch
+def searched_rows(self: CorruptionSets):
+    "The rows whose sets are searched: all."
+    return list(self.measured_sets())
+
+
+@patch
+def searched(self: CorruptionSets,
+    row, # of measured_sets()
+):
+    "Its set, and the test images with their corruptions: contents.Searched."
+    pset, views, _ = self.measured_sets()[row]
+    return Searched(pset, views.images[views.index], views.corrupted[:, views.index], views.index)
+
+
+@patch
+def covered_pairs(self: CorruptionSets,
+    row, # of measured_sets()
+):
+    "The pairs whose coverage is measured: x, x_tilde."
+    _, views, pairing = self.measured_sets()[row]
+    return evaluation_pairs(views, pairing, generator("test", self.seed))[:2]
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #8af783ca
 @patch

@@ -18,11 +18,12 @@ from ..report import plots, tables
 # %% ../../nbs/api/experiments/01a_section.ipynb #f8867e5d
 @dataclass(frozen=True)
 class MendSettings:
-    "The radius of a learned set, and how its decoder is mended."
+    "The radius of a learned set, how its decoder is mended, and how its worst points are searched."
     coverage: float = 1.         # share of the held-out pairs within the radius; 1: the largest norm, the paper's rule
     excess_weight: float = 0.    # what the worst points of the set cost in mending; 0: it is not mended
     excess_tolerance: float = 0. # squared error per value to the nearest real view that is free; 0: what views have
     mend_images: int = 3000      # images seen in mending
+    excess_steps: int = 30       # of AutoPGD that looks for the worst points of the set
 
     def plan(self):
         "Arguments of learn.learn: quantile of the norms, and Mend or None."

@@ -27,8 +27,7 @@ from ..data.images import load_images, resolve_data
 from ..data.pairs import load_views
 from ..experiments.cifar10c import CertifiedSettings, CorruptionSettings, CvaeSettings, RobustSettings
 from ..experiments.cifar10c_certified import Cifar10C
-from ..experiments.corruption_sets import AS_PAPER
-from ..experiments.set_contents import CorruptionSets
+from ..experiments.corruption_sets import AS_PAPER, CorruptionSets
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #e27c8623
 def run_corruptions(
