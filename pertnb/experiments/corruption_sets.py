@@ -17,10 +17,10 @@ from ..core.paths import package_root, runs_dir
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import PAIRINGS, evaluation_pairs, generator, load_views, split_images, to_float
 from . import presets
-from .contents import CoveredSection, Searched
+from .contents import ContentsSection, Searched
 from .section import step
 from ..learn.learn import learn_set
-from ..measure import quality
+from ..measure import excess, quality
 from ..models.cvae import make_cvae
 from ..report import plots, tables
 from ..report.scoreboard import layer_numbers, layer_text
@@ -73,8 +73,10 @@ def compare_architecture(
     return compared
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #dc95d2b4
-class CorruptionSets(CoveredSection):
+class CorruptionSets(ContentsSection):
     "Sets of common corruptions, learned from each kind of pairs and measured: notebook 04."
+    real, tolerance = "Real corruptions", excess.TOLERANCE
+
     @property
     @step
     def views(self): return load_views(self.data, "train", n=self.settings.n_train)
@@ -166,6 +168,12 @@ def searched(self: CorruptionSets,
     "Its set, and the test images with their corruptions: contents.Searched."
     pset, views, _ = self.measured_sets()[row]
     return Searched(pset, views.images[views.index], views.corrupted[:, views.index], views.index)
+
+
+@patch
+def searched_errors(self: CorruptionSets):
+    "The rows that `measure` wrote."
+    return self.read_errors()
 
 
 @patch
