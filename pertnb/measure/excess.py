@@ -6,7 +6,7 @@
 __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'LEGIBLE', 'views_to_float', 'nearest_view', 'spread_of_views',
            'draw_starts', 'search_extreme', 'find_blank', 'Extremes', 'describe_views', 'find_extremes',
            'collect_extremes', 'summarise_extremes', 'measure_coverage', 'measure_batch', 'with_radius',
-           'summarise_coverage', 'measure_legibility', 'summarise_legibility']
+           'summarise_coverage', 'measure_legibility', 'read_images', 'summarise_legibility']
 
 # %% ../../nbs/api/measure/10_excess.ipynb #8feb2293
 from typing import NamedTuple
@@ -107,7 +107,7 @@ def find_blank(
                              white=(white < 1 - LIGHT) & (white < FLAT * real_white),
                              flat=rows.flat < FLAT * rows.real_flat))
 
-# %% ../../nbs/api/measure/10_excess.ipynb #f5a389cc
+# %% ../../nbs/api/measure/10_excess.ipynb #2323a11c
 class Extremes(NamedTuple):
     "rows: a DataFrame, one row per image; u: {aim: latents (N, K)} of the points that were found."
     rows: pd.DataFrame
@@ -249,25 +249,37 @@ def measure_legibility(
     batch_size=250,
 ):
     "One row per image: clean, centre, random, attacked, real, worst real; shares of right answers."
-    device, out = next(pset.parameters()).device, []
-    for lo in range(0, len(x), batch_size):
-        part = slice(lo, lo + batch_size)
-        a, real = to_float(x[part].to(device)), views_to_float(views[:, part].to(device))
-        labels = y[part].to(device)
-        samples = pset.sample(a, n_samples, generator).transpose(0, 1)
-        found = strong_attack(pset, attacked, a, labels, pset.eps, steps, gen=generator)
-        with frozen(reader), frozen(attacked), torch.no_grad():
-            right = lambda images: reader(images).argmax(1) == labels
-            loss = torch.stack([torch.nn.functional.cross_entropy(attacked(v), labels, reduction="none") for v in real])
-            read = torch.stack([right(v) for v in real])
-            answers = dict(clean=right(a), centre=right(pset.perturb(a, torch.zeros_like(found.d))),
-                           random=torch.stack([right(s) for s in samples]).float().mean(0),
-                           attacked=right(pset.perturb(a, found.d)), real=read.float().mean(0),
-                           worst_real=read.gather(0, loss.argmax(0)[None])[0])
-        out.append(pd.DataFrame({k: v.float().cpu().numpy() for k, v in answers.items()}))
-    return pd.concat(out, ignore_index=True)
+    device = next(pset.parameters()).device
+    def look(n):
+        out = []
+        for lo in range(0, n, batch_size):
+            part = slice(lo, min(lo + batch_size, n))
+            a, real = to_float(x[part].to(device)), views_to_float(views[:, part].to(device))
+            labels = y[part].to(device)
+            samples = pset.sample(a, n_samples, generator).transpose(0, 1)
+            found = strong_attack(pset, attacked, a, labels, pset.eps, steps, gen=generator)
+            points = torch.stack([pset.perturb(a, torch.zeros_like(found.d)), *samples, pset.perturb(a, found.d)])
+            out.append(read_images(reader, attacked, a, labels, real, points))
+        return pd.concat(out, ignore_index=True)
+    return stretch(run_all("legibility", look, len(x), batch_size), len(x))
 
-# %% ../../nbs/api/measure/10_excess.ipynb #8dcb7ff6
+
+def read_images(
+    reader, attacked, # classifiers
+    x, y,   # images (B, C, H, W) in [0, 1], labels (B,)
+    views,  # (V, B, C, H, W) in [0, 1]
+    points, # of the sets: centre, random ones, attacked (P, B, C, H, W)
+):
+    "The rows of `measure_legibility` for a batch."
+    with frozen(reader), frozen(attacked), torch.no_grad():
+        right = lambda images: reader(images).argmax(1) == y
+        loss = torch.stack([torch.nn.functional.cross_entropy(attacked(v), y, reduction="none") for v in views])
+        read, seen = (torch.stack([right(v) for v in images]).float() for images in (views, points))
+        answers = dict(clean=right(x), centre=seen[0], random=seen[1:-1].mean(0), attacked=seen[-1],
+                       real=read.mean(0), worst_real=read.gather(0, loss.argmax(0)[None])[0])
+    return pd.DataFrame({k: v.float().cpu().numpy() for k, v in answers.items()})
+
+# %% ../../nbs/api/measure/10_excess.ipynb #1f8b3c9f
 LEGIBLE = dict(clean="Clean", real="Real", worst_real="Worst real", centre="Centre", random="Random", attacked="Attacked")
 
 

@@ -70,9 +70,10 @@ def run_classifiers(
     s,      # RobustSettings
     device, # torch.device
 ):
-    "Notebook 05: a classifier per method and seed, judged clean, corrupted and under attack."
+    "Notebook 05: a classifier per method and seed, judged clean, corrupted and under attack; legibility."
     section = Cifar10C(s, device)
     for seed in section.seeds(): section.evaluate(seed)
+    section.legible()
 
 
 def run_certificates(
