@@ -201,5 +201,5 @@ def judge_legibility(
     "A sentence for each set: how much of its attacked points is read, and of the worst real perturbations?"
     cells = numbers.pivot(index="row", columns="column", values="value").loc[numbers.row.unique()]
     return [f"{row}: of its points found against another classifier {c['Attacked']:.0f}% are read, of the real "
-            f"perturbations that the other reads worst {c['Worst real']:.0f}%; of its random points {c['Random']:.0f}%, "
-            f"of real perturbations {c['Real']:.0f}%" for row, c in cells.iterrows()]
+            f"perturbations that the other reads worst {c['Worst real']:.0f}%; of its random points "
+            f"{c['Random']:.0f}%, of real perturbations {c['Real']:.0f}%" for row, c in cells.iterrows()]

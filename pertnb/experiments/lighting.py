@@ -61,7 +61,8 @@ LIGHTING_PRESETS = dict(
     quick={},
     overnight=dict(pairs=30_000, n_pairs=150, n_searched=30, mend_images=6000, n_show=6),
     fast=dict(PAPER_MI, epochs=300., n_pairs=750, n_searched=30, mend_images=20_000),
-    paper=dict(PAPER_MI, **AS_PRINTED, n_searched=30, excess_steps=60, finetune=((4, 100., .25, 1.), (3, 25., .025, 10.)), epochs=1000., n_pairs=10_000))
+    paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1.), (3, 25., .025, 10.)), epochs=1000.,
+               n_pairs=10_000, n_searched=30, excess_steps=60))
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #855b8c1b
 @experiment("mi_cvae", **LIGHTING_PRESETS)

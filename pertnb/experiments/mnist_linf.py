@@ -19,7 +19,8 @@ from .section import AS_PRINTED
 LINF_ROWS = {"mnist_fc": "Fully connected l-inf", "mnist_conv": "Convolutional l-inf"}
 
 
-@experiment("mnist_linf", smoke=MNIST_SMOKE, quick={}, overnight=dict(n_train=60_000, n_test=1000, epochs=5., mend_images=10_000),
+@experiment("mnist_linf", smoke=MNIST_SMOKE, quick={},
+            overnight=dict(n_train=60_000, n_test=1000, epochs=5., mend_images=10_000),
             fast=dict(MNIST_PAPER, epochs=20., mend_images=60_000),
             paper=dict(MNIST_PAPER, **AS_PRINTED, epochs=20., clip=0.))
 class LinfSettings(MnistSettings):

@@ -280,7 +280,8 @@ def read_images(
     return pd.DataFrame({k: v.float().cpu().numpy() for k, v in answers.items()})
 
 # %% ../../nbs/api/measure/10_excess.ipynb #1f8b3c9f
-LEGIBLE = dict(clean="Clean", real="Real", worst_real="Worst real", centre="Centre", random="Random", attacked="Attacked")
+LEGIBLE = dict(clean="Clean", real="Real", worst_real="Worst real", centre="Centre", random="Random",
+               attacked="Attacked")
 
 
 def summarise_legibility(
