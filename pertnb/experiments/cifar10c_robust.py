@@ -21,11 +21,13 @@ from ..corruptions import OUT_OF_DISTRIBUTION, TRAIN
 from ..data.images import class_names, load_images
 from ..data.pairs import evaluation_pairs, load_views, split_by_seed, to_float
 from .cifar10c import CertifiedSettings, CvaeSettings, RobustSettings
+from .contents import tabulate_legibility
+from .corruption_sets import AS_PAPER
 from .presets import resolve
 from .section import Section, step
 from ..learn import robust
 from ..learn.learn import learn_set
-from ..measure import quality
+from ..measure import excess, quality
 from ..models.classifier_files import round_weights
 from ..sets.sets import packaged_set, project
 
@@ -298,6 +300,20 @@ def find_broken(self: RobustCifar10C,
     broken = ((before == labels) & (after != before)).nonzero().squeeze(1)
     said = [[names[k] for k in p[broken].tolist()] for p in (before, after)]
     return x[broken], adversarial[broken], said
+
+# %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #06d69e88
+@patch
+@step
+def legible(self: RobustCifar10C):
+    "Numbers of the table of legibility on the images attacked at all radii; None without the two classifiers."
+    if not {"standard", "cifar10c"} <= {*self.methods()}: return None
+    models, test = self.classifiers(self.methods(), self.seed)[0], self.test_views(self.robust.n_quartiles)[0]
+    i = test.index
+    read = lambda pset: excess.measure_legibility(pset, models["cifar10c"], models["standard"], test.images[i],
+                                                  test.labels[i], test.corrupted[:, i], generator("legible", self.seed),
+                                                  steps=self.robust.strong_steps)
+    sets = {"Set of this notebook": self.set(self.robust), AS_PAPER: packaged_set("cifar10c_small").to(self.device)}
+    return tabulate_legibility({row: read(pset) for row, pset in sets.items()})
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #c6630b58
 @patch

@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['SMOKE_UNET', 'PAPER_UNET', 'PAPER_MI', 'LIGHTING_PRESETS', 'SMOKE_SEGMENT', 'FAST_SEGMENT', 'PAPER_SEGMENT',
-           'PAPER_PGD', 'MAP_READINGS', 'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings',
-           'CertifiedMapSettings', 'LightingScenes', 'LightingSet', 'describe_network', 'keep_rows', 'choose_batch',
-           'SetQuality', 'tabulate_quality', 'tabulate_norms', 'Walk', 'ShownLights', 'RealScene', 'LightingNetworks',
-           'AttackedMaps', 'WorstLights', 'CertifiedMaps', 'CertifiedTables', 'Lighting']
+           'PAPER_PGD', 'NOT_MENDED', 'MAP_READINGS', 'UNetSettings', 'LightingSettings', 'Segmenting',
+           'SegmentSettings', 'CertifiedMapSettings', 'LightingScenes', 'LightingSet', 'LightingRows',
+           'describe_network', 'keep_rows', 'choose_batch', 'SetQuality', 'tabulate_quality', 'tabulate_norms',
+           'SearchedLights', 'Walk', 'ShownLights', 'RealScene', 'LightingNetworks', 'AttackedMaps', 'WorstLights',
+           'CertifiedMaps', 'CertifiedTables', 'Lighting']
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #aec8cde1
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 import numpy as np
 import pandas as pd
@@ -25,8 +26,9 @@ from ..core.rows import read_rows, write_rows
 from ..data.illumination import CLASS_NAMES, FRONTAL, N_LIGHTS
 from ..data.illumination import all_light_pairs, find_scenes, load_scenes, mip_size, resolve_scenes
 from ..data.pairs import to_float
+from . import contents
 from .presets import Source, experiment, resolve
-from .section import Section, step
+from .section import AS_PRINTED, MendSettings, step
 from ..learn import segment
 from ..learn.learn import learn_lighting
 from ..learn.train import Schedule
@@ -54,15 +56,17 @@ PAPER_MI = dict(PAPER_UNET, mip=5, latents=(128, 64, 32, 16, 16), features=16, p
                 pairs=0, clip=0.)
 LIGHTING_PRESETS = dict(
     smoke=dict(SMOKE_UNET, mip=7, finetune=((6, 1., .25, 1.),), n_train=4, n_test=2, n_pairs=4, n_real=2,
-               latents=(4, 4, 2, 2), pool=(15, 23), features=2, pairs=8, pgd_steps=2, n_samples=2),
+               latents=(4, 4, 2, 2), pool=(15, 23), features=2, pairs=8, pgd_steps=2, n_samples=2, mend_images=8,
+               excess_steps=2),
     quick={},
-    overnight=dict(pairs=30_000, n_pairs=150, n_show=6),
-    fast=dict(PAPER_MI, epochs=300., n_pairs=750),
-    paper=dict(PAPER_MI, finetune=((4, 100., .25, 1.), (3, 25., .025, 10.)), epochs=1000., n_pairs=10_000))
+    overnight=dict(pairs=30_000, n_pairs=150, n_searched=30, mend_images=6000, n_show=6),
+    fast=dict(PAPER_MI, epochs=300., n_pairs=750, n_searched=30, mend_images=20_000),
+    paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1.), (3, 25., .025, 10.)), epochs=1000.,
+               n_pairs=10_000, n_searched=30, excess_steps=60))
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #855b8c1b
 @experiment("mi_cvae", **LIGHTING_PRESETS)
-class LightingSettings(UNetSettings):
+class LightingSettings(MendSettings, UNetSettings):
     "Settings of 07_mi_cvae."
     mip: int = 6            # of the first stage; 6: 62 x 93 pixels, 5: 125 x 187
     finetune: tuple = ()    # further stages: (mip, epochs, share of lr, beta) each
@@ -82,6 +86,9 @@ class LightingSettings(UNetSettings):
     clip: float = 1000.     # largest gradient norm; 0: unbounded
     pgd_steps: int = 50     # of the approximation errors
     n_samples: int = 5      # for the expected approximation error
+    n_searched: int = 8     # test scenes whose sets are searched for their worst points, at most
+    excess_steps: int = 20
+    mend_images: int = 800
 
     def net(self):
         "Arguments of cvae.make_cvae."
@@ -173,7 +180,7 @@ class CertifiedMapSettings(Segmenting):
     sample_batch: int = 16  # images decoded and classified at a time
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #bdffc1f7
-class LightingScenes(Section):
+class LightingScenes(contents.ContentsSection):
     "The scenes of the data set, and the trainings of the set that is learned from them."
 
     @property
@@ -208,13 +215,22 @@ class LightingSet(LightingScenes):
 
     @step
     def learn(self, row):
-        "Set and log of a stage, trained or read; each after the first starts from the weights before."
+        "Set and log of a stage, trained or read, and mended if the settings say so."
+        return self.train_stage(self.shared, row)
+
+    @step
+    def learn_control(self, row):
+        "The same without mending; each stage after the first starts from the weights before."
+        return self.train_stage(replace(self.shared, excess_weight=0.), row)
+
+    def train_stage(self, settings, row):
+        "Set and log of a stage by these settings."
         before = list(self.stages).index(row) - 1
-        start = None if before < 0 else self.learn(list(self.stages)[before])[0].cvae
+        start = None if before < 0 else self.learn_control(list(self.stages)[before])[0].cvae
         train, validation = (self.at_stage(part, row) for part in ("train", "validation"))
         train = train.to(self.device) # only while this stage is trained: fine mips fill a GPU's memory
         how = dict(device=self.device, progress=False)
-        return learn_lighting(self.shared, self.stages[row], train, validation, start, **how)
+        return learn_lighting(settings, self.stages[row], train, validation, start, **how)
 
     @property
     def pset(self): return self.learn(self.first)[0]
@@ -223,6 +239,19 @@ class LightingSet(LightingScenes):
     def radii(self):
         "{column of the tables: radius} of the first stage's set."
         return dict(zip(("eps 50%", "eps 75%", "eps full"), (*self.pset.percentiles[1:], self.pset.eps)))
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #6a5d36b1
+NOT_MENDED = ", not mended"
+
+
+class LightingRows(LightingSet):
+    "The sets behind all rows of the tables."
+
+    def stage_of(self, row): return row.removesuffix(NOT_MENDED)
+
+    def set_of(self, row):
+        "The set of a row, before or after mending."
+        return (self.learn if row in self.stages else self.learn_control)(self.stage_of(row))[0]
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #35f9765d
 def describe_network(
@@ -259,23 +288,31 @@ def choose_batch(
     return max(1, min(25, 600_000 // (height * width)))
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #e49c3a2b
-class SetQuality(LightingSet):
+class SetQuality(LightingRows):
     "Notebook 07: how well a set covers the lights of scenes that it has not seen."
 
     @property
     def folder(self): return runs_dir()/f"lighting-{self.preset}-{self.data}-{self.seed}"
 
+    def rows_file(self, stem): return self.folder/f"{stem.replace(' ', '-')}.csv"
+
+    @step
+    def judged_pairs(self, mip):
+        "Pairs of lights of test scenes, drawn at random: x, x_tilde uint8 (n, 3, H, W), scene and lights (n,)."
+        pairs = all_light_pairs(self.scenes("test", mip), generator("test", self.seed))
+        k = torch.randperm(len(pairs[0]), generator=generator("judged", self.seed))[:self.settings.n_pairs]
+        return [t[k] for t in pairs]
+
     @step
     def judge_set(self, row):
         "Rows of the six metrics and of `none`, the error of changing nothing, on pairs of lights of test scenes."
-        s, pset, test = self.settings, self.learn(row)[0], self.at_stage("test", row)
-        x, x_tilde, scene, a, b = all_light_pairs(test, generator("test", self.seed))
-        k = torch.randperm(len(x), generator=generator("judged", self.seed))[:s.n_pairs]
-        how = dict(steps=s.pgd_steps, n_samples=s.n_samples, batch_size=choose_batch(test.mip))
-        rows = quality.evaluate_set(pset, x[k], x_tilde[k], generator("quality", self.seed), **how)
-        none = quality.mean_error(to_float(x[k]), to_float(x_tilde[k])).numpy()
-        origin = dict(image=scene[k].numpy(), light=a[k].numpy(), light_tilde=b[k].numpy())
-        return keep_rows(self.folder/f"{row}.csv", rows.assign(row=row, none=none, eps=pset.eps, **origin))
+        s, pset, mip = self.settings, self.set_of(row), self.stages[self.stage_of(row)]["mip"]
+        x, x_tilde, scene, a, b = self.judged_pairs(mip)
+        how = dict(steps=s.pgd_steps, n_samples=s.n_samples, batch_size=choose_batch(mip))
+        rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", self.seed), **how)
+        none = quality.mean_error(to_float(x), to_float(x_tilde)).numpy()
+        origin = dict(image=scene.numpy(), light=a.numpy(), light_tilde=b.numpy())
+        return keep_rows(self.rows_file(row), rows.assign(row=row, none=none, eps=pset.eps, **origin))
 
     @step
     def judge_sets(self): return pd.concat([self.judge_set(row) for row in self.stages], ignore_index=True)
@@ -286,7 +323,7 @@ class SetQuality(LightingSet):
         x, x_tilde, scene, a, b = all_light_pairs(self.at_stage("validation", row), generator("validation", self.seed))
         norms = latent_norms(self.learn(row)[0], x, x_tilde)
         rows = pd.DataFrame(dict(row=row, image=scene, light=a, light_tilde=b, norm=norms))
-        return keep_rows(self.folder/f"norms-{row}.csv", rows)
+        return keep_rows(self.rows_file(f"norms-{row}"), rows)
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #445953b2
 def tabulate_quality(
@@ -308,6 +345,27 @@ def tabulate_norms(
         parts.append(pd.DataFrame(dict(row=row, column=list(values), value=list(values.values()), n=len(mine))))
     return pd.concat(parts, ignore_index=True)
 
+# %% ../../nbs/api/experiments/04_lighting.ipynb #bbd7d804
+class SearchedLights(SetQuality):
+    "Notebook 07: what the sets hold beside lights."
+    real = "Real lights"
+
+    def searched_rows(self):
+        "The rows of all stages, and the first stage without mending where it was mended."
+        return [*self.stages, *([self.first + NOT_MENDED] if self.shared.excess_weight else [])]
+
+    def searched(self, row):
+        "The set of a row, and test scenes with all their lights, a random one given: contents.Searched."
+        test = self.at_stage("test", self.stage_of(row))
+        i = test.index[:self.settings.n_searched]
+        first = torch.randint(N_LIGHTS, (len(i), 1), generator=generator("given", self.seed))
+        lights = test.images[i[:, None], (first + torch.arange(N_LIGHTS)) % N_LIGHTS].transpose(0, 1)
+        return contents.Searched(self.set_of(row), lights[0], lights[1:], i, choose_batch(test.mip))
+
+    def covered_pairs(self, row): return self.judged_pairs(self.stages[self.stage_of(row)]["mip"])[:2]
+
+    def searched_errors(self): return pd.concat(map(self.judge_set, self.searched_rows()), ignore_index=True)
+
 # %% ../../nbs/api/experiments/04_lighting.ipynb #dcc74c08
 class Walk(NamedTuple):
     "Straight lines in the latent space between three lights of each scene."
@@ -316,7 +374,7 @@ class Walk(NamedTuple):
     decoded: torch.Tensor # seven points of the way, the lights at 0, 3 and 6 (7, B, 3, H, W)
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #ce268a1b
-class ShownLights(SetQuality):
+class ShownLights(SearchedLights):
     "Notebook 07: the set of the last stage at some test scenes."
 
     @property

@@ -4,10 +4,12 @@
 
 # %% auto #0
 __all__ = ['MNIST_PAPER', 'MNIST_SMOKE', 'SetTraining', 'SetEvaluation', 'DigitTraining', 'MnistRow', 'MnistSettings',
-           'MnistPairs', 'Learned', 'MnistSets', 'MnistEvaluation', 'MnistComparison', 'compare_with_paper',
-           'MnistVerdict', 'GridPart', 'MnistPoints', 'MnistClassifiers', 'Mnist']
+           'MnistPairs', 'Learned', 'sum_seconds', 'MnistSets', 'MnistEvaluation', 'MnistComparison',
+           'compare_with_paper', 'MnistVerdict', 'GridPart', 'MnistPoints', 'MnistSearched', 'MnistContents',
+           'MnistClassifiers', 'MnistLegible', 'Mnist']
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #8b857518
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,12 +21,14 @@ from ..core.rows import read_rows, write_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import class_names
 from ..data.pairs import split_by_seed
+from . import contents
 from .presets import Source
-from .section import Section, step
+from .section import MendSettings, step
 from ..learn.learn import learn_truth
 from ..learn.robust import summarise
 from ..learn.train import Schedule
 from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
+from ..measure.excess import measure_legibility
 from ..measure.quality import METRICS, evaluate_set, mean_error, nearest, seed_metrics
 from ..report.tables import PAPER
 from ..sets.sets import PerturbationSet
@@ -49,6 +53,8 @@ class SetEvaluation:
     n_samples: int = 5         # for the expected approximation error
     eval_seeds: int = 3        # evaluations, for mean and standard deviation
     n_grid: int = 8            # test images on the grid of known perturbations
+    n_searched: int = 20       # test images whose sets are searched for their worst points, at most
+    n_views: int = 48          # true perturbations of each of them that stand for all
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #4f34cfbb
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class MnistRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MnistSettings(DigitTraining, SetEvaluation, SetTraining, Source):
+class MnistSettings(DigitTraining, SetEvaluation, SetTraining, MendSettings, Source):
     "What 01_mnist_linf and 02_mnist_rts have in common."
     n_show: int = 8            # images in figures
 
@@ -79,12 +85,13 @@ class MnistSettings(DigitTraining, SetEvaluation, SetTraining, Source):
                 for error in self.likelihoods for name, kind in self.kinds().items()}
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #47a845a3
-MNIST_PAPER = dict(n_train=60_000, n_test=2000, n_grid=100, robust_epochs=5., robust_steps=7, robust_ramp=0.7)
-MNIST_SMOKE = dict(data="digits", n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_show=4, robust_epochs=1.,
-                   robust_steps=1)
+MNIST_PAPER = dict(n_train=60_000, n_test=2000, n_grid=100, n_searched=300, excess_steps=60, robust_epochs=5.,
+                   robust_steps=7, robust_ramp=0.7)
+MNIST_SMOKE = dict(data="digits", n_train=300, n_test=8, epochs=1., pgd_steps=3, n_grid=2, n_searched=4, n_views=6,
+                   mend_images=40, excess_steps=3, n_show=4, robust_epochs=1., robust_steps=1)
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #9697e16f
-class MnistPairs(Section):
+class MnistPairs(contents.ContentsSection):
     "Images, split before pairing, and their pairs under a known perturbation."
     auto = "mnist"
 
@@ -130,6 +137,13 @@ class Learned(NamedTuple):
     pset: PerturbationSet
     log: pd.DataFrame
 
+# %% ../../nbs/api/experiments/02_mnist.ipynb #e99c2214
+def sum_seconds(
+    log, # of a set's training
+):
+    "Seconds of training and mending."
+    return log.seconds.sum() + (log.attrs["mending"].seconds.sum() if "mending" in log.attrs else 0.)
+
 # %% ../../nbs/api/experiments/02_mnist.ipynb #33c186ed
 class MnistSets(MnistPairs):
     "The sets of all rows."
@@ -139,14 +153,28 @@ class MnistSets(MnistPairs):
         row,      # of the table
         share=1., # of the epochs
     ):
-        "Train (or read) the set of a row: Learned."
-        settings, (partners, net, error) = self.settings, self.rows[row]
-        train, validation = self.training_pairs(partners), self.validation_pairs()
-        clock = time.perf_counter()
-        pset, log = learn_truth(replace(settings, epochs=share * settings.epochs), train, validation, net, error,
-                                device=self.device, progress=False)
-        self.earlier += max(0., log.seconds.sum() - (time.perf_counter() - clock)) # of a training that was read
+        "Train (or read) the set of a row, and mend it if the settings say so: Learned."
+        s, clock = self.settings, time.perf_counter()
+        pset, log = self.train_set(row, epochs=share * s.epochs, mend_images=math.ceil(share * s.mend_images))
+        self.earlier += max(0., sum_seconds(log) - (time.perf_counter() - clock)) # of a training that was read
         return Learned(pset, log)
+
+    @step
+    def learn_control(self,
+        row, # of the table
+    ):
+        "The set of a row as it was before mending: Learned."
+        return self.train_set(row, excess_weight=0.)
+
+    def train_set(self,
+        row,       # of the table
+        **changes, # of the settings
+    ):
+        "Train (or read) the set of a row with some settings changed: Learned."
+        partners, net, error = self.rows[row]
+        train, validation = self.training_pairs(partners), self.validation_pairs()
+        return Learned(*learn_truth(replace(self.settings, **changes), train, validation, net, error,
+                                    device=self.device, progress=False))
 
     def describe_data(self):
         "How many images each part has."
@@ -159,10 +187,10 @@ class MnistSets(MnistPairs):
     ):
         "One line: seconds, rate, and where the training ended."
         (pset, log), error = self.learn(row), self.rows[row].error
-        width = 3 + max(map(len, self.rows))
+        width, mending = 3 + max(map(len, self.rows)), sum_seconds(log) - log.seconds.sum()
         return (f"{row:{width}} {log.seconds.sum():7.1f} s, {log.samples_per_s.median():6.0f} samples/s, "
                 f"{error} {log[error].iloc[-1]:.4f}, KL {log.kl.iloc[-1]:.1f}, eps {pset.eps:.1f}, "
-                f"{pset.latent} dimensions")
+                f"{pset.latent} dimensions" + (f"; mended in {mending:.1f} s" if mending else ""))
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #8569960d
 class MnistEvaluation(MnistSets):
@@ -264,7 +292,7 @@ class MnistVerdict(MnistComparison):
         "Rates of the trainings, and seconds in all: two sentences."
         logs = {row: self.learn(row).log for row in self.rows}
         rates = ", ".join(f"{row} {log.samples_per_s.median():,.0f} samples/s" for row, log in logs.items())
-        training = sum(log.seconds.sum() for log in logs.values())
+        training = sum(map(sum_seconds, logs.values()))
         return [f"training: {rates}", f"{self.preset} on {self.data}, seed {self.seed}: "
                 f"{time.perf_counter() - self.started:.0f} s in all, training {training:.0f} s"]
 
@@ -316,13 +344,71 @@ class MnistPoints(MnistVerdict):
         write_rows(self.folder / "coverage.csv", pd.concat(found))
         return read_rows(self.folder / "coverage.csv")
 
+# %% ../../nbs/api/experiments/02_mnist.ipynb #5d686ce3
+class MnistSearched(MnistPoints):
+    "The sets of all rows are searched, at some test images and their true perturbations."
+
+    @property
+    def control(self): return f"{self.first_row}, not mended"
+
+    @step
+    def set_of(self,
+        row, # of searched_rows()
+    ):
+        "The set of a row, on the section's device."
+        found = self.learn_control(self.first_row) if row == self.control else self.learn(row)
+        return found.pset.to(self.device)
+
+    def searched_rows(self):
+        "All rows, and the first one without mending where it was mended."
+        return [*self.rows, *([self.control] if self.settings.excess_weight else [])]
+
+    @step
+    def true_views(self):
+        "Test images (N, 1, H, W), and true perturbations of each (n_views, N, 1, H, W)."
+        s = self.settings
+        drawn = [self.draw_test("views", self.seed, k, n=s.n_searched) for k in range(s.n_views)]
+        return drawn[0][0], torch.stack([x_tilde for _, x_tilde in drawn])
+
+    def searched(self, row): return contents.Searched(self.set_of(row), *self.true_views(), self.searched_images())
+
+    def searched_images(self): return self.test_pairs().index[:self.settings.n_searched]
+
+    def compared_rows(self):
+        "The first set, before and after mending; it alone where it is not mended."
+        return [row for row in (self.control, self.first_row) if row in self.searched_rows()]
+
+    def covered_pairs(self, row): return self.draw_test("test", self.seed, 0)
+
+    def rows_file(self, stem): return self.path_of(stem)
+
+# %% ../../nbs/api/experiments/02_mnist.ipynb #3bd90f69
+class MnistContents(MnistSearched):
+    "The table of contents."
+
+    @step
+    def searched_errors(self):
+        "The rows of the first evaluation seed in squared error, of all searched sets."
+        rows = self.evaluated()
+        rows = rows[(rows.error == "mse") & (rows.seed == 0)]
+        if self.control not in self.searched_rows(): return rows
+        write_rows(self.path_of(self.control), self.evaluate_once(self.control, self.set_of(self.control), 0, "mse"))
+        return pd.concat([rows, read_rows(self.path_of(self.control))], ignore_index=True)
+
+    def write_held(self):
+        "The table of contents; returns it for display."
+        n = len(self.searched_images())
+        caption = (f"{self.caption_held(n)} Reached: within {self.tolerance:.2g}, of {len(self.test_pairs()):,} pairs; "
+                   f"{self.settings.n_views} true perturbations of each image stand for all.")
+        return self.write_table(self.tabulate_held(), f"mnist_{self.truth}_contents", n, caption, digits=None)
+
 # %% ../../nbs/api/experiments/02_mnist.ipynb #115ace92
-class MnistClassifiers(MnistPoints):
+class MnistClassifiers(MnistContents):
     "Classifiers trained in the first set."
 
     def first_set(self):
         "The set of the first row, on the section's device."
-        return self.learn(self.first_row).pset.to(self.device)
+        return self.set_of(self.first_row)
 
     def radii(self):
         "The median norm of true perturbations, and eps."
@@ -351,8 +437,29 @@ class MnistClassifiers(MnistPoints):
         print(f"{DIGIT_METHODS[method]:26} trained in {log.attrs['seconds']:.1f} s, "
               f"with judging {time.perf_counter() - clock:.1f} s")
 
+# %% ../../nbs/api/experiments/02_mnist.ipynb #b36377a6
+class MnistLegible(MnistClassifiers):
+    "The same, and how much of the first set is legible."
+
+    @step
+    def legible(self):
+        "Numbers of the table of legibility: of the first set, and as it was before mending."
+        reader, other = (self.classifier(method)[0] for method in ("truth", "standard"))
+        y, (x, views) = self.test_pairs().labels[self.searched_images()], self.true_views()
+        read = lambda row: measure_legibility(self.set_of(row), reader, other, x, y, views,
+                                              generator("legible", self.seed), steps=self.settings.excess_steps)
+        return contents.tabulate_legibility({row: read(row) for row in self.compared_rows()})
+
+    def write_legible(self):
+        "The table of legibility; returns it for display."
+        n = len(self.searched_images())
+        caption = (f"Accuracy (%) of the classifier trained on true perturbations on {n} test images: their true "
+                   "perturbations, and the worst of them for the standard classifier; u = 0, random points of the set, "
+                   "and points found against the standard classifier.")
+        return self.write_table(self.legible(), f"mnist_{self.truth}_legible", n, caption)
+
 # %% ../../nbs/api/experiments/02_mnist.ipynb #844aef03
-class Mnist(MnistClassifiers):
+class Mnist(MnistLegible):
     "MNIST with a known perturbation: a subclass adds its `noun`, `grid()` and `excess()`."
 
     def judged(self):

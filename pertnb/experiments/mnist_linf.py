@@ -13,13 +13,16 @@ from ..data.affine import EPS_LINF, apply_linf
 from ..data.pairs import to_float
 from .mnist import MNIST_PAPER, MNIST_SMOKE, GridPart, Mnist, MnistSettings
 from .presets import experiment
+from .section import AS_PRINTED
 
 # %% ../../nbs/api/experiments/02a_mnist_linf.ipynb #9bc25838
 LINF_ROWS = {"mnist_fc": "Fully connected l-inf", "mnist_conv": "Convolutional l-inf"}
 
 
-@experiment("mnist_linf", smoke=MNIST_SMOKE, quick={}, overnight=dict(n_train=60_000, n_test=1000, epochs=5.),
-            fast=dict(MNIST_PAPER, epochs=20.), paper=dict(MNIST_PAPER, epochs=20., clip=0.))
+@experiment("mnist_linf", smoke=MNIST_SMOKE, quick={},
+            overnight=dict(n_train=60_000, n_test=1000, epochs=5., mend_images=10_000),
+            fast=dict(MNIST_PAPER, epochs=20., mend_images=60_000),
+            paper=dict(MNIST_PAPER, **AS_PRINTED, epochs=20., clip=0.))
 class LinfSettings(MnistSettings):
     "Settings of 01_mnist_linf."
     truth = "linf"
@@ -29,6 +32,9 @@ class LinfSettings(MnistSettings):
     fall: tuple = ((0.75, 0.5), (1., 0.1))   # then: 0.0005 at epoch 15, 0.0001 at epoch 20
     beta: tuple = (0., 0.001, 0.01)          # weight of the KL divergence ...
     beta_at: tuple = (0., 0.25, 1.)          # ... at epochs 0, 5, 20
+    coverage: float = 0.99
+    excess_weight: float = 1.
+    mend_images: int = 1000
 
     def kinds(self):
         "Partners per image and networks of each row, {name: (int, dict)}."

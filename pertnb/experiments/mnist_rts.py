@@ -12,6 +12,7 @@ from ..core.random import generator
 from ..data.affine import apply_rts, draw_true_pairs, frame, nearest_rts
 from .mnist import MNIST_PAPER, MNIST_SMOKE, GridPart, Mnist, MnistSettings
 from .presets import experiment
+from .section import AS_PRINTED
 from ..measure.quality import METRICS, seed_metrics
 from ..report.tables import PAPER
 from ..sets.sets import project
@@ -23,8 +24,8 @@ MNIST_RTS_PAPER = dict(MNIST_PAPER, likelihoods=("bce", "mse"), epochs=100., bat
 # %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #3bacd46c
 @experiment("mnist_rts", smoke=dict(MNIST_SMOKE, likelihoods=("bce", "mse")), quick={},
             overnight=dict(n_train=60_000, n_test=200, epochs=4., batch_size=64, lr=1.5e-3, pgd_steps=50, n_grid=8,
-                           robust_epochs=1.),
-            fast=MNIST_RTS_PAPER, paper=MNIST_RTS_PAPER)
+                           mend_images=20_000, excess_steps=60, robust_epochs=1.),
+            fast=dict(MNIST_RTS_PAPER, mend_images=60_000), paper=dict(MNIST_RTS_PAPER, **AS_PRINTED))
 class RtsSettings(MnistSettings):
     "Settings of 02_mnist_rts."
     truth = "rts"
@@ -34,6 +35,9 @@ class RtsSettings(MnistSettings):
     batch_size: int = 32
     pgd_steps: int = 30
     n_grid: int = 4
+    coverage: float = 0.99
+    excess_weight: float = 1.
+    mend_images: int = 4000
     robust_steps: int = 2
     robust_batch_size: int = 32
     robust_lr: float = 3e-3

@@ -91,7 +91,7 @@ def learn_truth(
     s = settings
     schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, s.peak, s.fall, clip=s.clip)
     return learn(f"{train.name}-{net['name']}-{error}", train, validation, net, schedule,
-                 s.beta, s.beta_at, error, s.seed, **kw)
+                 s.beta, s.beta_at, error, s.seed, **s.plan(), **kw)
 
 # %% ../../nbs/api/learn/10c_learn.ipynb #28672465
 def learn_lighting(
@@ -107,4 +107,4 @@ def learn_lighting(
     schedule = Schedule(stage["epochs"], s.batch_size, "adam", stage["lr"], s.peak,
                         weight_decay=s.weight_decay, clip=s.clip, first=0.1)
     return learn(f"lighting-{train.name}", train, validation, s.net(), schedule,
-                 (0, stage["beta"]), (0, s.peak), seed=s.seed, start=start, **kw)
+                 (0, stage["beta"]), (0, s.peak), seed=s.seed, start=start, **s.plan(), **kw)

@@ -26,8 +26,7 @@ from ..data.images import load_images, resolve_data
 from ..data.pairs import load_views
 from ..experiments.cifar10c import CertifiedSettings, CorruptionSettings, CvaeSettings, RobustSettings
 from ..experiments.cifar10c_certified import Cifar10C
-from ..experiments.corruption_sets import AS_PAPER
-from ..experiments.set_contents import CorruptionSets
+from ..experiments.corruption_sets import AS_PAPER, CorruptionSets
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #e27c8623
 def run_corruptions(
@@ -70,9 +69,10 @@ def run_classifiers(
     s,      # RobustSettings
     device, # torch.device
 ):
-    "Notebook 05: a classifier per method and seed, judged clean, corrupted and under attack."
+    "Notebook 05: a classifier per method and seed, judged clean, corrupted and under attack; legibility."
     section = Cifar10C(s, device)
     for seed in section.seeds(): section.evaluate(seed)
+    section.legible()
 
 
 def run_certificates(
