@@ -1,8 +1,9 @@
 """Train classifiers of notebook 05 at preset `overnight`, judge them, and write them with their cards to pertnb/weights.
 
-    python tools/package_classifier.py METHOD [METHOD ...] [--unjudged]
+    python tools/package_classifier.py METHOD [METHOD ...] [--unjudged] [-p FIELD VALUE ...]
 
-What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone.
+What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone; -p changes a
+setting of the notebook, and the card has it.
 """
 import argparse
 import hashlib
@@ -31,8 +32,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("methods", nargs="+", choices=list(robust.METHODS))
     parser.add_argument("--unjudged", action="store_true", help="write weights without accuracies")
+    parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
     args = parser.parse_args()
-    section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")))
+    changed = {field: json.loads(value) for field, value in args.p}
+    section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10") | changed))
     settings, net = section.robust, dict(section.robust.net(), n_classes=section.n_classes)
     for method in args.methods:
         model, log = section.classifier(method)
