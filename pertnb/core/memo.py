@@ -6,8 +6,8 @@
 __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_ours', 'source_of', 'names_defined', 'bare_tree',
            'definitions', 'Definition', 'definition_of', 'imported_from', 'is_plain', 'functions_in', 'Symbol',
            'symbol_of', 'clean_name', 'inner_codes', 'place_inside', 'inner_nodes', 'find_inner', 'find_symbols',
-           'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text', 'names_in',
-           'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key',
+           'imports_of', 'patched_methods', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text',
+           'names_in', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key',
            'describe_input', 'add_classes', 'class_name', 'describe_module', 'describe_function', 'describe_class',
            'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_bundle',
            'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more', 'ordered', 'part_cost', 'rows_cost', 'append',
@@ -122,10 +122,11 @@ def definitions(
 # %% ../../nbs/api/core/00g_memo.ipynb #896410f8
 @dataclass(frozen=True)
 class Definition:
-    "Text of a definition, and the names that it uses: (name, attribute or None), and (module, name) of imports inside."
+    "Text of a definition, and what it names."
     text: str
-    uses: tuple
-    imports: tuple
+    uses: tuple           # (name, attribute or None)
+    imports: tuple        # (module, name) of imports inside
+    attributes: frozenset # names of attributes, of whatever object
 
 
 @lru_cache(None)
@@ -144,7 +145,8 @@ def definition_of(
         elif isinstance(node, ast.Name) and id(node) not in bases: uses[node.id, None] = None
         elif isinstance(node, ast.ImportFrom): imports += [(imported_from(node, module), a.name) for a in node.names]
         elif isinstance(node, ast.Import): imports += [(a.name, None) for a in node.names]
-    return Definition(tree_text(nodes), tuple(uses), tuple((m, n) for m, n in imports if is_ours(m)))
+    attributes = frozenset(n.attr for n in every if isinstance(n, ast.Attribute))
+    return Definition(tree_text(nodes), tuple(uses), tuple((m, n) for m, n in imports if is_ours(m)), attributes)
 
 # %% ../../nbs/api/core/00g_memo.ipynb #0d889bc7
 def imported_from(
@@ -288,6 +290,21 @@ def imports_of(
             if there: found[a.asname or a.name] = there
     return found
 
+# %% ../../nbs/api/core/00g_memo.ipynb #d2e66114
+def patched_methods(
+    owner, # class of this package
+):
+    "Symbols of the methods and properties that fastcore's `patch` added to a class, in modules of this package."
+    bodies = definitions(owner.__module__).get(owner.__name__, [])
+    inside = {n.name for b in bodies for n in b.body if isinstance(n, ast.FunctionDef)} # part of the class's definition
+    found = []
+    for name, value in vars(owner).items():
+        function = getattr(value, "__func__", getattr(value, "fget", value))
+        module = getattr(function, "__module__", None)
+        if name in inside or not code_of(function) or not is_ours(module): continue
+        if name in definitions(module): found.append(Symbol(module, name))
+    return found
+
 # %% ../../nbs/api/core/00g_memo.ipynb #33f63339
 @lru_cache(None)
 def library_folders():
@@ -352,7 +369,7 @@ def home_of(
 
 class Code:
     "The code that functions and classes can reach."
-    def __init__(self): self.texts = {}
+    def __init__(self): self.texts, self.attributes, self.methods = {}, set(), set()
 
     def add(self,
         thing, # function, class or Symbol
@@ -367,8 +384,19 @@ class Code:
             text, links = symbol_text(item) if isinstance(item, Symbol) else foreign_text(item)
             links = [k for k in links if home_of(k) != KEEPER]
             self.texts[key] = " ".join([text, *sorted({own_text(k) for k in links})])
-            todo += links
+            todo += [*links, *self.find_called(item)]
         return self
+
+    def find_called(self,
+        item, # function, class or Symbol that is added
+    ):
+        "Methods that were added to the classes so far, this piece included, and whose name the code so far uses."
+        symbol = isinstance(item, Symbol)
+        if symbol: self.attributes |= definition_of(item.module, item.name, item.inner).attributes
+        elif code_of(item): self.attributes |= names_in(item.__code__, ())
+        owner = item.value if symbol and not item.inner else None
+        if isinstance(owner, type) and is_ours(owner.__module__): self.methods.update(patched_methods(owner))
+        return [m for m in self.methods if m.name in self.attributes]
 
     def digest(self):
         "Digest of all texts, whatever the order in which they were found."

@@ -119,7 +119,8 @@ def learn_digits(self: Bounds,
     everything = true_pairs(self.digits, "train", truth, s.n_train, **kw)
     test = true_pairs(self.digits, "test", truth, self.n_pairs)
     train, validation = split_by_seed(everything, self.seed, 1/60)
-    pset, _ = learn_truth(s, train.to(self.device), validation, net or s.net(), "bce", device=self.device, progress=False)
+    pset, _ = learn_truth(s, train.to(self.device), validation, net or s.net(), "bce", device=self.device,
+                          progress=False)
     return pset, *draw_true_pairs(test, test.index, generator("test", self.seed, 0))[:2]
 
 

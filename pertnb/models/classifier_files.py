@@ -65,7 +65,7 @@ def packaged_names():
 def packaged_classifier(
     method="cvae_adversarial", # one of packaged_names()
 ):
-    "A classifier of CIFAR-10 that comes with the package, in evaluation mode: images (B, 3, 32, 32) in [0, 1] to logits."
+    "A packaged classifier of CIFAR-10, in evaluation mode: images (B, 3, 32, 32) in [0, 1] to logits."
     if method not in packaged_names():
         raise ValueError(f"unknown packaged classifier {method!r}: known are {', '.join(packaged_names())}")
     return load_classifier(files("pertnb") / "weights" / f"classifier_{method}.safetensors")[0]
