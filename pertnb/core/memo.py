@@ -6,12 +6,12 @@
 __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_ours', 'source_of', 'names_defined', 'bare_tree',
            'definitions', 'Definition', 'definition_of', 'imported_from', 'is_plain', 'functions_in', 'Symbol',
            'symbol_of', 'clean_name', 'inner_codes', 'place_inside', 'inner_nodes', 'find_inner', 'find_symbols',
-           'imports_of', 'patched_methods', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text',
-           'names_in', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text', 'code_key',
-           'describe_input', 'add_classes', 'class_name', 'describe_module', 'describe_function', 'describe_class',
-           'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_bundle',
-           'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more', 'ordered', 'part_cost', 'rows_cost', 'append',
-           'read']
+           'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text', 'names_in',
+           'patched_methods', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text',
+           'code_key', 'describe_input', 'add_classes', 'class_name', 'describe_module', 'describe_function',
+           'describe_class', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle',
+           'write_bundle', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more', 'ordered', 'part_cost',
+           'rows_cost', 'append', 'read']
 
 # %% ../../nbs/api/core/00g_memo.ipynb #ea168a1f
 import ast
@@ -290,21 +290,6 @@ def imports_of(
             if there: found[a.asname or a.name] = there
     return found
 
-# %% ../../nbs/api/core/00g_memo.ipynb #d2e66114
-def patched_methods(
-    owner, # class of this package
-):
-    "Symbols of the methods and properties that fastcore's `patch` added to a class, in modules of this package."
-    bodies = definitions(owner.__module__).get(owner.__name__, [])
-    inside = {n.name for b in bodies for n in b.body if isinstance(n, ast.FunctionDef)} # part of the class's definition
-    found = []
-    for name, value in vars(owner).items():
-        function = getattr(value, "__func__", getattr(value, "fget", value))
-        module = getattr(function, "__module__", None)
-        if name in inside or not code_of(function) or not is_ours(module): continue
-        if name in definitions(module): found.append(Symbol(module, name))
-    return found
-
 # %% ../../nbs/api/core/00g_memo.ipynb #33f63339
 @lru_cache(None)
 def library_folders():
@@ -355,6 +340,21 @@ def names_in(
     "Names that compiled code uses, its inner functions' included."
     own = {i.argval for i in dis.get_instructions(code) if i.opname in kinds} if kinds else set(code.co_names)
     return own | {n for c in code.co_consts if isinstance(c, CodeType) for n in names_in(c, kinds)}
+
+# %% ../../nbs/api/core/00g_memo.ipynb #d2e66114
+def patched_methods(
+    owner, # class of this package
+):
+    "Symbols of the methods and properties that fastcore's `patch` added to a class, in modules of this package."
+    bodies = definitions(owner.__module__).get(owner.__name__, [])
+    inside = {n.name for b in bodies for n in b.body if isinstance(n, ast.FunctionDef)} # part of the class's definition
+    found = []
+    for name, value in vars(owner).items():
+        function = getattr(value, "__func__", getattr(value, "fget", value))
+        module = getattr(function, "__module__", None)
+        if name in inside or not code_of(function) or not is_ours(module): continue
+        if name in definitions(module): found.append(Symbol(module, name))
+    return found
 
 # %% ../../nbs/api/core/00g_memo.ipynb #d7cafc9a
 KEEPER = "pertnb.core.memo"
