@@ -19,7 +19,6 @@ from pertnb.core.probe import probing
 from pertnb.data import affine, corrupted, illumination, pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn
-from pertnb.released import checkpoints # a packaged set finds it by name, and would import it in a traced step
 from pertnb.tools import estimate
 from pertnb.certify import smoothing
 from pertnb.learn import robust, segment, smoothed, truth

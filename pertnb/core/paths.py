@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['WRITE_ERRORS', 'package_root', 'is_repo', 'repo_root', 'data_root', 'runs_dir', 'shorten_path', 'results_dir',
            'figures_dir', 'tables_dir', 'notebooks_dir', 'write_error', 'sweep', 'atomic_write', 'write_version',
-           'pack_header', 'write_tensors', 'contents_digest', 'read_tensors', 'locked', 'digest', 'git', 'commit',
-           'device_name', 'provenance']
+           'pack_header', 'write_tensors', 'contents_digest', 'read_tensors', 'is_checkpoint', 'locked', 'digest',
+           'git', 'commit', 'device_name', 'provenance']
 
 # %% ../../nbs/api/core/00e_paths.ipynb #fa721976
 import errno
@@ -222,6 +222,14 @@ def read_tensors(
     if has_digest and named != contents_digest(path):
         raise ValueError(f"{path} is damaged: its contents do not match the digest in its header; {advice}")
     return tensors, header
+
+# %% ../../nbs/api/core/00e_paths.ipynb #397aa7ad
+def is_checkpoint(
+    path, # of a file
+):
+    "Whether torch.save wrote it, in its zip format or the older one; the first bytes tell."
+    with open(path, "rb") as f: head = f.read(4)
+    return head == b"PK\x03\x04" or head[:3] == b"\x80\x02\x8a"
 
 # %% ../../nbs/api/core/00e_paths.ipynb #f239685f
 @contextmanager

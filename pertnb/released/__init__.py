@@ -10,6 +10,6 @@ import lazy_loader
 
 # %% ../../nbs/api/released/00_released.ipynb #29b77645
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.released", submod_attrs={
-    "checkpoints": ["is_checkpoint", "load_cvae"],
+    "checkpoints": ["load_cvae"],
     "departures": ["DEPARTURES"],
 })

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['NUMBERS', 'NORM_NAMES', 'UNET_NAMES', 'NEGATE', 'X_LAST', 'IDENTITY', 'FC_NAMES', 'CONV_NAMES', 'STN_NAMES',
-           'RECTANGLE_NAMES', 'UNET_CVAE_NAMES', 'LAYOUTS', 'UNET_LAYOUT', 'make_released', 'is_checkpoint',
-           'load_tensors', 'read_checkpoint', 'Layout', 'square_size', 'count_blocks', 'read_fc_sizes',
-           'read_conv_sizes', 'read_stn_sizes', 'read_rectangle_sizes', 'read_unet_widths', 'read_pool',
-           'read_unet_sizes', 'released_name', 'convert', 'find_layout', 'read_sizes', 'load_cvae', 'read_wide_sizes',
-           'make_wide_layout', 'load_wide', 'read_segmenter_sizes', 'load_released_classifier']
+           'RECTANGLE_NAMES', 'UNET_CVAE_NAMES', 'LAYOUTS', 'UNET_LAYOUT', 'make_released', 'load_tensors',
+           'read_checkpoint', 'Layout', 'square_size', 'count_blocks', 'read_fc_sizes', 'read_conv_sizes',
+           'read_stn_sizes', 'read_rectangle_sizes', 'read_unet_widths', 'read_pool', 'read_unet_sizes',
+           'released_name', 'convert', 'find_layout', 'read_sizes', 'load_cvae', 'read_wide_sizes', 'make_wide_layout',
+           'load_wide', 'read_segmenter_sizes', 'load_released_classifier']
 
 # %% ../../nbs/api/released/05a_released.ipynb #5920ae8a
 import math
@@ -47,14 +47,6 @@ if hasattr(np, "_core"): # NumPy 2 reads the files of NumPy 1 too
     SCALARS = [(np._core.multiarray.scalar, f"numpy.{name}.multiarray.scalar") for name in ("core", "_core")]
 else: SCALARS = [np.core.multiarray.scalar]
 NUMBERS = [*SCALARS, np.dtype, np.dtypes.Float64DType, np.dtypes.Float32DType, np.dtypes.Int64DType]
-
-
-def is_checkpoint(
-    path, # of a file
-):
-    "Whether torch.save wrote it, in its zip format or the older one; the first bytes tell."
-    with open(path, "rb") as f: head = f.read(4)
-    return head == b"PK\x03\x04" or head[:3] == b"\x80\x02\x8a"
 
 # %% ../../nbs/api/released/05a_released.ipynb #80f68f1e
 def load_tensors(

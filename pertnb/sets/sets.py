@@ -21,7 +21,7 @@ from ..core.checks import check_number, described
 from ..models.cvae import make_cvae
 from ..core.device import full_precision
 from ..data.pairs import to_float
-from ..core.paths import read_tensors, write_tensors
+from ..core.paths import is_checkpoint, read_tensors, write_tensors
 from ..core.probe import run_all, stretch
 from ..core.plugins import find_object
 
@@ -359,7 +359,7 @@ def load_set(
 ):
     "The PerturbationSet in a file, on the CPU; errors name the file and what is wrong with it."
     if not Path(path).is_file(): raise FileNotFoundError(f"there is no perturbation set at {path}")
-    if find_object("pertnb.released.checkpoints:is_checkpoint")(path): return load_released(path, eps)
+    if is_checkpoint(path): return load_released(path, eps)
     if eps is not None: raise ValueError(f"{path} holds its own radius: eps is for checkpoints of the released code")
     tensors, header = read_tensors(path, advice="fetch or train it again")
     about = read_about(path, header)
