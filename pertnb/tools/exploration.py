@@ -7,6 +7,7 @@ __all__ = ['Exploration']
 
 # %% ../../nbs/api/tools/32_exploration.ipynb #a8b4141e
 import torch
+from dataclasses import replace
 from fastcore.basics import patch
 from ..attack.attack import attack_classifier
 from ..data.images import class_names
@@ -23,9 +24,9 @@ class Exploration(Section):
     "A set, classifiers and images to walk through: notebook 14."
     @step
     def shared(self):
-        "The section of notebook 05, whose set and classifiers these are."
+        "The section of notebook 05, whose set and classifiers these are; it trains on 4,000 images at most."
         settings = presets.resolve("cifar10c_robust", dict(preset=self.preset, data=self.data, seed=self.seed))
-        return RobustCifar10C(settings, self.device)
+        return RobustCifar10C(replace(settings, n_train=min(settings.n_train, 4000)), self.device) # in a minute
 
     @property
     def classes(self): return class_names(self.data)
