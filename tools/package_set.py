@@ -1,9 +1,9 @@
 """Train the set that the package ships, mend it, measure it, and write it with its card to pertnb/weights.
 
-    python tools/package_set.py [--run FOLDER | --again] [--n-test 1000]
+    python tools/package_set.py [--run FOLDER | --again | --measure] [--n-test 1000]
 
 --run takes the weights of a training that already exists (finished, or its last checkpoint); --again mends the set that the package has once
-more, and its card goes on. The settings are those of preset `overnight`.
+more, and its card goes on; --measure leaves the set as it is and measures it. The settings are those of preset `overnight`.
 """
 import argparse
 import hashlib
@@ -59,36 +59,61 @@ def read_packaged(path):
     return pset, card["log"], card["seconds_of"]
 
 
+def say(part, found):
+    "Print a part of the card's numbers as soon as it is there, and return it."
+    print(json.dumps({part: found}), flush=True)
+    return found
+
+
 def measure_set(pset, test, severities, seed):
     "The card's numbers, on every corruption of every test image: the six metrics, and what the set holds beside."
     x, x_tilde, image, _ = pairs.evaluation_pairs(test)
     rows = quality.evaluate_set(pset, x, x_tilde, pairs.generator("quality", seed)).assign(image=image.numpy())
-    found = {r.metric: dict(mean=r.mean, se=r.se) for r in quality.mean_metrics(rows).itertuples(index=False)}
+    found = say("test", {r.metric: dict(mean=r.mean, se=r.se) for r in quality.mean_metrics(rows).itertuples(index=False)})
     contents = dict(inside=float((rows.norm <= pset.eps).mean()),
                     reached=float((rows.pgd_ae <= excess.TOLERANCE).mean()))
-    images, views = test.images[test.index], test.corrupted[:, test.index]
-    extremes = excess.find_extremes(pset, images, views, pairs.generator("extremes", seed))
-    contents |= {k: float(v) for k, v in excess.summarise_extremes(extremes.rows).items()}
     for severity in severities:
         milder = pairs.load_views("cifar10", "test", severity=severity, n=len(test))
         a, b, *_ = pairs.evaluation_pairs(milder)
         near = excess.summarise_coverage(excess.measure_coverage(pset, a, b)).iloc[0]
         contents[f"severity {severity}"] = {k: float(v) for k, v in near.items()}
-    return dict(test=found, contents=contents)
+        say(f"severity {severity}", contents[f"severity {severity}"])
+    images, views = test.images[test.index], test.corrupted[:, test.index]
+    extremes = excess.find_extremes(pset, images, views, pairs.generator("extremes", seed))
+    contents |= {k: float(v) for k, v in excess.summarise_extremes(extremes.rows).items()}
+    return dict(test=found, contents=say("contents", contents))
+
+
+def measure_packaged(path, n, seed):
+    "The card of the packaged set, with its numbers measured again on n test images."
+    card = json.loads(path.with_suffix(".json").read_text())
+    if hashlib.sha256(path.read_bytes()).hexdigest() != card["sha256"]: raise SystemExit(f"{path} is not the file of its card")
+    test = pairs.load_views("cifar10", "test", n=n)
+    measured = measure_set(sets.load_set(path), test, (2, 3), seed)
+    source = provenance(card["preset"], card["data"], seed, len(test), 0., "cpu")
+    about = dict(commit=source["commit"], device=source["device"], precision="float32")
+    return card | measured | dict(n_test_images=len(test), measured=about)
+
+
+def write_card(path, card):
+    "Write the card beside the weights."
+    with atomic_write(path.with_suffix(".json")) as tmp: tmp.write_text(json.dumps(card, indent=1) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path)
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--measure", action="store_true")
     parser.add_argument("--n-test", type=int, default=1000, help="test images to measure the set on")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="that the run was trained with")
     parser.add_argument("--note", default="", help="what else should be known of the run")
     args = parser.parse_args()
     settings = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10"))
+    path = package_root() / "weights" / f"{NAME}.safetensors"
+    if args.measure: return write_card(path, measure_packaged(path, args.n_test, settings.seed))
     views = pairs.load_views("cifar10", "train", n=settings.n_train)
     fit, validation = pairs.split_by_seed(views, settings.seed)
-    path = package_root() / "weights" / f"{NAME}.safetensors"
     learned, log, seconds = read_packaged(path) if args.again else learn_anew(args, settings, fit, validation)
     before = learned.info["mended"]
     pset, mending = mend.mend(learned, pairs.PairsOf(fit), settings.plan()["plan"], settings.seed, progress=False)
@@ -106,8 +131,8 @@ def main():
                 sha256=hashlib.sha256(path.read_bytes()).hexdigest(), n_test_images=len(test),
                 **measure_set(pset, test, (2, 3), settings.seed), mending=mending.round(6).to_dict("records"),
                 log=[{k: round(v, 6) for k, v in r.items()} for r in log[::max(1, len(log) // 40)]])
-    with atomic_write(path.with_suffix(".json")) as tmp: tmp.write_text(json.dumps(card, indent=1) + "\n")
-    print(json.dumps({k: card[k] for k in ("test", "contents")}, indent=1), f"\neps {pset.eps:.2f}, {path.stat().st_size / 1e6:.1f} MB: {path}")
+    write_card(path, card)
+    print(f"eps {pset.eps:.2f}, {path.stat().st_size / 1e6:.1f} MB: {path}")
 
 
 if __name__ == "__main__": main()
