@@ -4,11 +4,14 @@
 
 # %% auto #0
 __all__ = ['LINEAR_BASE', 'LINEAR_RANGES', 'FORMS', 'RADII', 'ALPHAS', 'count_failures', 'smallest_radius', 'linear_rows',
-           'Bounds', 'set_numbers', 'tabulate_bounds', 'judge_theorem1', 'judge_radius', 'judge_theorem2', 'judge_set']
+           'Bounds', 'set_numbers', 'tabulate_bounds', 'judge_theorem1', 'judge_radius', 'judge_theorem2', 'judge_set',
+           'Painted', 'paint_beyond', 'judge_painted']
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #c7e5c83f
 import numpy as np
 import pandas as pd
+import torch
+import torch.nn as nn
 from fastcore.basics import patch
 from ..core.paths import runs_dir
 from ..core.rows import read_rows, write_rows
@@ -19,7 +22,9 @@ from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth
 from ..measure import theory
-from ..sets.sets import packaged_set, with_radius
+from ..measure.excess import nearest_view, views_to_float
+from ..models.cvae import CVAE
+from ..sets.sets import PerturbationSet, packaged_set, with_radius
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #f932f8dc
 def count_failures(
@@ -255,3 +260,68 @@ def judge_set(
     v = set_numbers(g)
     head = f"{name} ({g.k.iloc[0]} dimensions, {len(g):,} pairs). {judge_theorem1(v, alpha)}"
     return [head, judge_radius(g, v), judge_theorem2(v)]
+
+# %% ../../nbs/api/experiments/06a_bounds.ipynb #44fe26b7
+class Painted(nn.Module):
+    "A decoder that paints black where the active part of u is longer than r."
+    def __init__(self,
+        cvae,   # a CVAE
+        active, # whether a dimension is active (K,)
+        r,      # radius
+    ):
+        super().__init__()
+        self.cvae, self.r = cvae, r
+        self.register_buffer("active", active)
+
+    def forward(self, x, z):
+        mu, logvar = self.cvae.prior(x)
+        beyond = ((z - mu) / (logvar / 2).exp() * self.active).norm(dim=1) > self.r
+        return self.cvae.decode(x, z) * ~beyond[:, None, None, None]
+
+
+def paint_beyond(
+    pset,   # PerturbationSet
+    active, # whether a dimension is active (K,)
+    r,      # radius
+):
+    "The set whose images are black where the active part of u is longer than r."
+    old = pset.cvae
+    new = CVAE(old.prior, old.recognition, Painted(old, active, r), old.latent, old.config)
+    return PerturbationSet(new, pset.eps, pset.percentiles)
+
+# %% ../../nbs/api/experiments/06a_bounds.ipynb #cbfed209
+@patch
+def measure_painted(self: Bounds):
+    "PGD AE, EAE and excess of the set as in the paper and of a painted one: a DataFrame of two rows; attrs say what of."
+    pset, s, i = packaged_set("cifar10c_small").to(self.device), self.settings, self.test.index
+    x, x_tilde = evaluation_pairs(self.test)[:2]
+    mu, sigma, _ = theory.posterior_moments(pset, x, x_tilde, generator("moments", s.seed), n=1)
+    active = (sigma**2).mean(0) < 0.9
+    lengths = np.linalg.norm(mu * active, axis=1)
+    r = min(1.001 * lengths.max(), 0.95 * pset.eps)
+    views = views_to_float(torch.cat([self.test.images[None, i], self.test.corrupted[:, i]]))
+    end = torch.zeros(len(i), pset.latent)
+    end[:, int((sigma**2).mean(0).argmin())] = pset.eps
+    rows = []
+    for name, one in (("set", pset), ("painted", paint_beyond(pset, torch.tensor(active, device=self.device), r))):
+        random = theory.random_errors(one, x, x_tilde, generator("painted", s.seed), s.n_points)
+        least = theory.necessary_subset(one, x, x_tilde, s.pgd_steps)
+        point = one.perturb(views[0].to(self.device), end.to(self.device)).cpu()
+        rows.append(dict(row=name, pgd_ae=least.mean() / x[0].numel(), eae=random.mean() / x[0].numel(),
+                         excess=float(nearest_view(point, views).mean())))
+    found = pd.DataFrame(rows)
+    found.attrs |= dict(r=float(r), eps=pset.eps, active=int(active.sum()), latent=pset.latent, n=len(x),
+                        inside=int((lengths <= r).sum()))
+    return found
+
+
+def judge_painted(
+    found, # from Bounds.measure_painted
+):
+    "Sentences: what the first two properties say of both sets, and what the third one says."
+    a, known = found.set_index("row"), found.attrs
+    share = theory.mass_beyond(known["r"], known["active"])
+    errors = lambda name: f"PGD AE {a.pgd_ae[name]:.5f}, EAE {a.eae[name]:.5f}, excess at that point {a.excess[name]:.3f}"
+    return [f"{known['active']} of {known['latent']} dimensions are active; in them {known['inside']:,} of {known['n']:,} encodings lie "
+            f"within {known['r']:.1f}, the radius is {known['eps']:.1f}, and {share:.0e} of the prior's mass has a longer active part.",
+            f"The set: {errors('set')}.", f"The painted set: {errors('painted')}."]
