@@ -292,7 +292,7 @@ def paint_beyond(
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #cbfed209
 @patch
 def measure_painted(self: Bounds):
-    "PGD AE, EAE and excess of the set as in the paper and of a painted one: a DataFrame of two rows; attrs say what of."
+    "PGD AE, EAE and excess of the set as in the paper and of a painted one: a DataFrame, one row per set."
     pset, s, i = packaged_set("cifar10c_small").to(self.device), self.settings, self.test.index
     x, x_tilde = evaluation_pairs(self.test)[:2]
     mu, sigma, _ = theory.posterior_moments(pset, x, x_tilde, generator("moments", s.seed), n=1)
@@ -321,7 +321,10 @@ def judge_painted(
     "Sentences: what the first two properties say of both sets, and what the third one says."
     a, known = found.set_index("row"), found.attrs
     share = theory.mass_beyond(known["r"], known["active"])
-    errors = lambda name: f"PGD AE {a.pgd_ae[name]:.5f}, EAE {a.eae[name]:.5f}, excess at that point {a.excess[name]:.3f}"
-    return [f"{known['active']} of {known['latent']} dimensions are active; in them {known['inside']:,} of {known['n']:,} encodings lie "
-            f"within {known['r']:.1f}, the radius is {known['eps']:.1f}, and {share:.0e} of the prior's mass has a longer active part.",
+    def errors(name):
+        v = a.loc[name]
+        return f"PGD AE {v.pgd_ae:.5f}, EAE {v.eae:.5f}, excess at that point {v.excess:.3f}"
+    return [f"{known['active']} of {known['latent']} dimensions are active; in them {known['inside']:,} of "
+            f"{known['n']:,} encodings lie within {known['r']:.1f}, the radius is {known['eps']:.1f}, and "
+            f"{share:.0e} of the prior's mass has a longer active part.",
             f"The set: {errors('set')}.", f"The painted set: {errors('painted')}."]
