@@ -19,6 +19,7 @@ from pertnb.experiments import presets
 from pertnb.learn import learn, mend
 from pertnb.measure import excess, quality
 from pertnb.models import cvae
+from pertnb.models.classifier_files import packaged_classifier
 from pertnb.sets import sets
 
 NAME = "cifar10c"
@@ -84,6 +85,15 @@ def measure_set(pset, test, severities, seed):
     return dict(test=found, contents=say("contents", contents))
 
 
+def measure_legible(pset, test, seed):
+    "% of answers of the packaged classifier of corruptions that are right, also at points attacked through the standard one."
+    reader, attacked = (packaged_classifier(method) for method in ("cifar10c", "standard"))
+    i = test.index
+    rows = excess.measure_legibility(pset, reader, attacked, test.images[i], test.labels[i], test.corrupted[:, i],
+                                     pairs.generator("legible", seed))
+    return say("legibility", dict(n=len(i), **excess.summarise_legibility(rows)))
+
+
 def measure_packaged(path, n, seed):
     "The card of the packaged set, with its numbers measured again on n test images."
     card = json.loads(path.with_suffix(".json").read_text())
@@ -91,6 +101,7 @@ def measure_packaged(path, n, seed):
     test = pairs.load_views("cifar10", "test", n=n)
     measured = measure_set(sets.load_set(path), test, (2, 3), seed)
     source = provenance(card["preset"], card["data"], seed, len(test), 0., "cpu")
+    measured["legibility"] = measure_legible(sets.load_set(path), test, seed)
     about = dict(commit=source["commit"], device=source["device"], precision="float32")
     return card | measured | dict(n_test_images=len(test), measured=about)
 
