@@ -91,7 +91,7 @@ def measure_legible(pset, test, seed):
     i = test.index
     rows = excess.measure_legibility(pset, reader, attacked, test.images[i], test.labels[i], test.corrupted[:, i],
                                      pairs.generator("legible", seed))
-    return say("legibility", dict(n=len(i), **excess.summarise_legibility(rows)))
+    return say("legibility", dict(n=len(i), **{k: float(v) for k, v in excess.summarise_legibility(rows).items()}))
 
 
 def measure_packaged(path, n, seed):
