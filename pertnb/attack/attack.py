@@ -263,10 +263,11 @@ def loss_and_right(
 # %% ../../nbs/api/attack/08_attack.ipynb #ef062b75
 @dataclass(frozen=True)
 class Attacked:
-    "Outcome for each example: u (B, K), whether it is still correct there (B,), and zero gradients met (B,)."
+    "u (B, K), whether each example is correct there (B,), zero gradients met (B,), and the images x_tilde there."
     u: torch.Tensor
     correct: torch.Tensor
     zero_gradients: torch.Tensor
+    x_tilde: torch.Tensor # (B, C, H, W) in [0, 1]
 
 
 @full_precision()
@@ -291,7 +292,8 @@ def attack_classifier(
     state = SearchState(region, start, eps / 20 if step_size is None else step_size)
     objective = lambda v, i: loss_and_right(pset, model, x[i], y[i], v, tuple(p[i] for p in prior), judge)
     with frozen(model): found = maximise(objective, state, steps, leave=True)
-    return Attacked(found.best_d, found.correct, found.zeros)
+    with torch.no_grad(): x_tilde = pset.perturb(x, found.best_d, prior)
+    return Attacked(found.best_d, found.correct, found.zeros, x_tilde)
 
 # %% ../../nbs/api/attack/08_attack.ipynb #a9325762
 def nested_robustness(
