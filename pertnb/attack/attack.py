@@ -126,9 +126,11 @@ def evaluate_points(
     parts = []
     for v, j in [(d, i)] if batch_size is None else zip(d.split(batch_size), i.split(batch_size)):
         v = v.detach().requires_grad_(gradient)
-        with torch.set_grad_enabled(gradient): value, right = objective(v, j)
-        wanted = gradient and (batch_size is not None or right is None or bool(right.any()))
-        parts.append((value, right, torch.autograd.grad(value.sum(), v)[0] if wanted else None))
+        with torch.set_grad_enabled(gradient): # the sum too: the caller may have switched gradients off
+            value, right = objective(v, j)
+            wanted = gradient and (batch_size is not None or right is None or bool(right.any()))
+            grad = torch.autograd.grad(value.sum(), v)[0] if wanted else None
+        parts.append((value, right, grad))
     # one part keeps its graph: freed at once, its memory would go back to the system and come again page by page
     if len(parts) == 1: return parts[0]
     return tuple(None if part[0] is None else torch.cat(part).detach() for part in zip(*parts))
