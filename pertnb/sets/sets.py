@@ -256,12 +256,14 @@ def with_radius(
 @full_precision()
 def latent_norms(
     cvae,     # CVAE or PerturbationSet, in eval mode
-    x,        # uint8 (N, C, H, W)
-    x_tilde,  # uint8 (N, C, H, W)
+    x,        # uint8 (N, C, H, W), or float in [0, 1]
+    x_tilde,  # as x
     batch_size=None, # default: as many images as have the pixels of 500 images of 32 x 32
 ):
     "‖(mu(x, x_tilde) - mu(x)) / sigma(x)‖₂ of every pair, (N,), on the CPU."
     check_pairs(x, x_tilde)
+    for images, name in ((x, "x"), (x_tilde, "x_tilde")):
+        if images.is_floating_point(): check_images(images, name)
     model = getattr(cvae, "cvae", cvae)
     device = next(model.parameters()).device
     batch_size = batch_size or max(1, 512_000 // x[0, 0].numel())
@@ -279,8 +281,8 @@ def latent_norms(
 
 def select_radius(
     cvae,    # a trained CVAE in eval mode
-    x,       # validation pairs, uint8 (N, C, H, W)
-    x_tilde, # uint8 (N, C, H, W)
+    x,       # validation pairs, uint8 (N, C, H, W), or float in [0, 1]
+    x_tilde, # as x
     quantile=1., # of the norms: the share of pairs within the radius; 1: the largest norm, the paper's rule
 ):
     "dict(eps=, percentiles=): that quantile of the latent norms, and their quartiles; ValueError if one is not finite."
