@@ -6,7 +6,6 @@
 __all__ = ['LatentModel']
 
 # %% ../../nbs/api/attack/17_latent_model.ipynb #60bc8833
-import torch
 from .strong import Composed
 from ..core.checks import check_number
 from ..core.device import frozen
