@@ -11,9 +11,14 @@ import lazy_loader
 
 # %% ../nbs/api/00_pertnb.ipynb #ce5fa87f
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb", submod_attrs={
+    "attack.attack": ["attack_classifier"],
+    "attack.latent_model": ["LatentModel"],
+    "attack.strong": ["strong_attack"],
+    "attack.transforms": ["RandomPerturbation", "WorstPerturbation"],
     "data.images": ["load_images"],
-    "models.classifier_files": ["packaged_classifier"],
+    "experiments.any_classifier": ["evaluate"],
+    "models.classifier_files": ["load_classifier", "packaged_classifier"],
     "models.cvae": ["make_cvae"],
     "models.nets": ["make_classifier"],
-    "sets.sets": ["PerturbationSet", "packaged_set"],
+    "sets.sets": ["PerturbationSet", "load_set", "packaged_set"],
 })

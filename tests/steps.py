@@ -92,7 +92,7 @@ def train_segmenter(method):
 
 def evaluate():
     test = small(4)
-    robust.evaluate(classifier(), image_set(), test, test, test.images, test.labels, [.5, 1.], 2, 2, chunk=4)
+    robust.judge_classifier(classifier(), image_set(), test, test, test.images, test.labels, [.5, 1.], 2, 2, chunk=4)
 
 
 def certify(adaptive):

@@ -60,7 +60,7 @@ def test_perturbation_set(preset, views, capsys):
 def test_classifier(preset, views, capsys):
     settings = replace(presets.resolve("cifar10c_robust", dict(preset=preset)), methods=("cvae_adversarial",), train_steps=1)
     assert announced(settings, capsys) > 10
-    pset, method = sets.PerturbationSet(cvae.make_cvae(**settings.shared().net()), 10.), "cvae_adversarial"
+    pset, method = sets.PerturbationSet(cvae.make_cvae(**presets.resolve("cifar10c_cvae", dict(preset=preset)).net()), 10.), "cvae_adversarial"
     schedule = train.Schedule(**settings.training(method) | dict(epochs=1., batch_size=2))
     model, log = robust.train_classifier(method, views.on(views.index[:4]), schedule, dict(settings.net(), n_classes=10), pset, attack=settings.loss("cvae_adversarial"), device="cpu", progress=False, log_every=1)
     assert len(log) == 2 and log.loss.notna().all() and sum(p.numel() for p in model.parameters()) > 36e6

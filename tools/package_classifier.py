@@ -59,6 +59,7 @@ def main():
     args = parser.parse_args()
     changed = {field: json.loads(value) for field, value in args.p}
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10") | changed))
+    section.anew = tuple(args.methods)
     settings, net = section.robust, dict(section.robust.net(), n_classes=section.n_classes)
     for method in robust.check_methods(args.methods) if args.methods else ():
         model, log = section.classifier(method)

@@ -11,5 +11,7 @@ import lazy_loader
 # %% ../../nbs/api/attack/00_attack.ipynb #412aa591
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.attack", submod_attrs={
     "attack": ["attack_classifier", "nested_robustness", "pgd"],
+    "latent_model": ["LatentModel"],
     "strong": ["pixel_attack", "strong_attack"],
+    "transforms": ["RandomPerturbation", "WorstPerturbation"],
 })

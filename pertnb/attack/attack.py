@@ -126,9 +126,11 @@ def evaluate_points(
     parts = []
     for v, j in [(d, i)] if batch_size is None else zip(d.split(batch_size), i.split(batch_size)):
         v = v.detach().requires_grad_(gradient)
-        with torch.set_grad_enabled(gradient): value, right = objective(v, j)
-        wanted = gradient and (batch_size is not None or right is None or bool(right.any()))
-        parts.append((value, right, torch.autograd.grad(value.sum(), v)[0] if wanted else None))
+        with torch.set_grad_enabled(gradient): # the sum too: the caller may have switched gradients off
+            value, right = objective(v, j)
+            wanted = gradient and (batch_size is not None or right is None or bool(right.any()))
+            grad = torch.autograd.grad(value.sum(), v)[0] if wanted else None
+        parts.append((value, right, grad))
     # one part keeps its graph: freed at once, its memory would go back to the system and come again page by page
     if len(parts) == 1: return parts[0]
     return tuple(None if part[0] is None else torch.cat(part).detach() for part in zip(*parts))
@@ -263,10 +265,11 @@ def loss_and_right(
 # %% ../../nbs/api/attack/08_attack.ipynb #ef062b75
 @dataclass(frozen=True)
 class Attacked:
-    "Outcome for each example: u (B, K), whether it is still correct there (B,), and zero gradients met (B,)."
+    "u (B, K), whether each example is correct there (B,), zero gradients met (B,), and the images x_tilde there."
     u: torch.Tensor
     correct: torch.Tensor
     zero_gradients: torch.Tensor
+    x_tilde: torch.Tensor # (B, C, H, W) in [0, 1]
 
 
 @full_precision()
@@ -291,7 +294,8 @@ def attack_classifier(
     state = SearchState(region, start, eps / 20 if step_size is None else step_size)
     objective = lambda v, i: loss_and_right(pset, model, x[i], y[i], v, tuple(p[i] for p in prior), judge)
     with frozen(model): found = maximise(objective, state, steps, leave=True)
-    return Attacked(found.best_d, found.correct, found.zeros)
+    with torch.no_grad(): x_tilde = pset.perturb(x, found.best_d, prior)
+    return Attacked(found.best_d, found.correct, found.zeros, x_tilde)
 
 # %% ../../nbs/api/attack/08_attack.ipynb #a9325762
 def nested_robustness(

@@ -60,9 +60,8 @@ class Composed(nn.Module):
         for name, value in dict(x=x, mu=mu, sigma=sigma).items():
             self.register_buffer(name, value, persistent=False)
 
-    def forward(self, u, i=slice(None)):
-        x = self.x[i]
-        return self.classifier(self.pset.perturb(x, u, (self.mu[i], self.sigma[i])))
+    def images(self, u, i=slice(None)): return self.pset.perturb(self.x[i], u, (self.mu[i], self.sigma[i]))
+    def forward(self, u, i=slice(None)): return self.classifier(self.images(u, i))
 
 # %% ../../nbs/api/attack/14_strong.ipynb #a595bed0
 class Shifted(nn.Module):
@@ -76,10 +75,12 @@ class Shifted(nn.Module):
         self.classifier, self.dim, self.training = classifier, x[:1].numel(), classifier.training
         self.register_buffer("x", x, persistent=False)
 
-    def forward(self, d, i=slice(None)):
+    def images(self, d, i=slice(None)):
         x = self.x[i]
         check_latents(d, len(x), self.dim)
-        return self.classifier(x + d.view_as(x))
+        return x + d.view_as(x)
+
+    def forward(self, d, i=slice(None)): return self.classifier(self.images(d, i))
 
 # %% ../../nbs/api/attack/14_strong.ipynb #16cf44d6
 def make_objective(
@@ -221,12 +222,13 @@ def check_attack(
 # %% ../../nbs/api/attack/14_strong.ipynb #34965e19
 @dataclass(frozen=True)
 class Worst:
-    "Worst point d (B, ...), whether it is right (B,), the margin there (B,), zero gradients met (B,), what broke it."
+    "Worst point d (B, ...), and for each example what was found there."
     d: torch.Tensor
-    correct: torch.Tensor
-    margin: torch.Tensor
-    zero_gradients: torch.Tensor
-    broken_by: list
+    correct: torch.Tensor # whether the classifier is right (B,)
+    margin: torch.Tensor  # (B,)
+    zero_gradients: torch.Tensor # met in steps (B,)
+    broken_by: list       # names of attacks, "" where none broke it
+    x_tilde: torch.Tensor # the images there (B, C, H, W) in [0, 1]
 
 # %% ../../nbs/api/attack/14_strong.ipynb #780b1bcb
 @full_precision()
@@ -258,7 +260,8 @@ def worst_case(
         for name in attacks:
             step = None if ATTACKS[name].auto else ball.eps / 20
             for d in starts(name, n, k, ball, restarts, seed, y.device): run(name, d, steps, ATTACKS[name].loss, step)
-    return Worst(worst_d, correct, worst, zeros, broken_by)
+    with torch.no_grad(): x_tilde = torch.cat([net.images(worst_d[i], i) for i in every.split(batch_size)])
+    return Worst(worst_d, correct, worst, zeros, broken_by, x_tilde.clamp(0, 1))
 
 # %% ../../nbs/api/attack/14_strong.ipynb #1cf6948e
 def strong_attack(

@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.experiments", submod_
     "common_corruptions": ["CommonCorruptions"],
     "corruption_sets": ["CorruptionSets"],
     "cifar10c_certified": ["Cifar10C"],
+    "any_classifier": ["evaluate"],
     "lighting": ["Lighting"],
     "released_code": ["ReleasedCode"],
     "bounds": ["Bounds"],

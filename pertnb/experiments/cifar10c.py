@@ -12,7 +12,7 @@ __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90e941bf
 from dataclasses import dataclass, fields
 from ..corruptions import TRAIN
-from .presets import Source, experiment, resolve
+from .presets import Source, experiment
 from .section import AS_PRINTED, MendSettings
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #c9f8d3d3
@@ -195,12 +195,8 @@ class CvaeSettings(FigureSettings, QualitySettings, MendSettings, FitSettings, I
 @dataclass(frozen=True)
 class SetSettings(ImageSettings):
     "What the experiments that use a perturbation set have in common."
-    retrain: bool = False # train a perturbation set instead of taking the packaged one
+    retrain: bool = False # train set and classifiers instead of taking the packaged ones
     n_train: int = 20_000
-
-    def shared(self):
-        "Settings of the perturbation set, which notebook 04 trains with the same preset."
-        return resolve("cifar10c_cvae", dict(preset=self.preset, data=self.data, seed=self.seed))
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #abb4afd7
 SET_METHODS = "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial" # those that the set is about
@@ -251,11 +247,6 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
         if not moved: return how | dict(steps=self.pixel_steps)
         return how | dict(part=self.part, kept=self.kept, steps=self.train_steps, step_size=self.train_step_size,
                           random_start=self.random_start)
-
-    def attack_steps(self):
-        "Steps of attacks per test image, at most, on average."
-        share = min(1, self.n_quartiles / self.n_test) # of images also attacked at three quartiles, and by AutoPGD
-        return round(self.pgd_steps + share * (3 * self.pgd_steps + 4 * 2 * self.strong_steps))
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #67842669
 CERTIFIED_PRESETS = dict(

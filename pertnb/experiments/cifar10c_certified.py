@@ -77,6 +77,11 @@ def start(self: Cifar10C):
     "Weights from which the classifiers of all noises start; None: from nothing."
     s, begin = self.certified, time.perf_counter()
     if not s.warm_start: return None
+    recipe = lambda s: (s.n_train, s.net(), s.training("standard"), s.images(), s.smoothing)
+    found = None if s.retrain or recipe(s) != recipe(self.robust) else self.packaged("standard", self.seed)
+    if found:
+        print(f"{'Standard training':20} comes with the package")
+        return found[0].state_dict()
     schedule, net = Schedule(**s.training("standard")), dict(s.net(), n_classes=self.n_classes)
     model, log = robust.train_classifier("standard", self.views(s)[0], schedule, net, attack=s.loss(), seed=self.seed,
                                          device=self.device, progress=False)

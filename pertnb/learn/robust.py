@@ -6,7 +6,7 @@
 __all__ = ['METHODS', 'CORRUPTED', 'ROBUSTBENCH', 'check_methods', 'draw_view', 'draw_images', 'classifier_loss',
            'judging_arguments', 'validation_loss', 'build_classifier', 'fit_classifier', 'train_classifier',
            'load_pretrained', 'describe_log', 'train_methods', 'is_correct', 'accuracy_rows', 'robust_rows',
-           'choose_attacks', 'worst_rows', 'attack_part', 'unattacked_rows', 'evaluate', 'summarise', 'compare']
+           'choose_attacks', 'worst_rows', 'attack_part', 'unattacked_rows', 'judge_classifier', 'summarise', 'compare']
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9259f60d
 from functools import partial
@@ -25,6 +25,7 @@ from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_
 from ..core.paths import data_root
 from ..core.probe import probing, run_all, stretch
 from ..attack.strong import strong_attack
+from ..sets.sets import check_images
 from .train import Schedule, build_from, fit
 
 # %% ../../nbs/api/learn/11_robust.ipynb #b722b079
@@ -222,6 +223,7 @@ def train_methods(
     seed=0,
     logs=None,  # dict that gets the log of each training
     names=METHODS, # {method: its name in that line}
+    given=None, # {method: (model, log)} of those that need no training
     **kw,       # device, progress, ... of `fit`
 ):
     "Classifiers by method, {method: model}; a line for each says how long it took."
@@ -232,8 +234,10 @@ def train_methods(
         if settings.pretrained and n_classes == 10 and (model := load_pretrained(method, kw.get("device"))):
             models[method] = model
             continue
-        schedule, how = Schedule(**settings.training(method)), settings.loss(method)
-        model, log = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
+        if given and method in given: model, log = given[method]
+        else:
+            schedule, how = Schedule(**settings.training(method)), settings.loss(method)
+            model, log = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
         models[method], logs[method] = model, log
         if method == "standard" and settings.warm_start: start = model.state_dict()
         print(describe_log(method, log, names))
@@ -244,12 +248,13 @@ def train_methods(
 @torch.no_grad()
 def is_correct(
     model, # classifier in eval mode
-    x,     # uint8 (N, 3, H, W)
+    x,     # uint8 (N, 3, H, W), or float in [0, 1]
     y,     # labels (N,)
     batch_size=500,
 ):
     "Whether each image is classified as its label: bool (N,)."
     check_labels(y, len(x))
+    if x.is_floating_point(): check_images(x)
     def correct(n):
         parts = zip(x[:n].split(batch_size), y[:n].split(batch_size))
         return torch.cat([model(to_float(a)).argmax(1) == b for a, b in parts])
@@ -359,7 +364,7 @@ def unattacked_rows(
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #47011938
-def evaluate(
+def judge_classifier(
     model, # classifier in eval mode
     pset,  # PerturbationSet
     test,  # Views of the first test images with the training corruptions
@@ -374,7 +379,7 @@ def evaluate(
 ):
     "Rows of clean, perturbed, ood, robust and worst-case predictions, and PGD's u (N, K) at the largest radius."
     few = min(len(test) if few is None else few, len(x))
-    kept = memo.place("evaluation", evaluate, model=model, pset=pset, test=test, ood=ood,
+    kept = memo.place("evaluation", judge_classifier, model=model, pset=pset, test=test, ood=ood,
                       x=x, y=y, radii=[float(r) for r in radii], steps=steps, strong_steps=strong_steps, seed=seed,
                       few=few, chunk=chunk, precision="float32")
     def look(): return unattacked_rows(model, test, ood).assign(precision="float32"), None

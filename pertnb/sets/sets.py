@@ -23,6 +23,7 @@ from ..core.device import full_precision
 from ..data.pairs import to_float
 from ..core.paths import is_checkpoint, read_tensors, write_tensors
 from ..core.probe import run_all, stretch
+from ..core.random import given_or_global
 from ..core.plugins import find_object
 
 # %% ../../nbs/api/sets/07_sets.ipynb #495c9b0f
@@ -159,7 +160,8 @@ class PerturbationSet(nn.Module):
     def perturb_each(self, x, u, prior): return perturb_each(self, x, u, prior)
     def encode(self, x, x_tilde, prior=None): return encode(self, x, x_tilde, prior)
     def at(self, x): return at(self, x)
-    def sample(self, x, n, generator, eps=None): return sample(self, x, n, generator, eps)
+    def sample(self, x, n=1, generator=None, eps=None): return sample(self, x, n, generator, eps)
+    def forward(self, x, generator=None, eps=None): return sample(self, x, 1, generator, eps)[:, 0]
     def save(self, path, half=False): save_set(self, path, half)
 
     @staticmethod
@@ -230,15 +232,15 @@ def at(
 
 @torch.no_grad()
 def sample(
-    pset,      # PerturbationSet
-    x,         # images (B, C, H, W) in [0, 1]
-    n,         # points per example
-    generator, # torch.Generator
-    eps=None,  # radius (default: the set's)
+    pset,     # PerturbationSet
+    x,        # images (B, C, H, W) in [0, 1]
+    n=1,      # points per example
+    generator=None, # torch.Generator (default: as torch's global one decides)
+    eps=None, # radius (default: the set's)
 ):
     "n random points of each example's set, (B, n, C, H, W); u from the normal truncated to eps."
-    decode = at(pset, x)
-    u = sample_ball(len(x) * n, pset.latent, pset.eps if eps is None else eps, generator).to(x)
+    decode, gen = at(pset, x), given_or_global(generator, x.device)
+    u = sample_ball(len(x) * n, pset.latent, pset.eps if eps is None else eps, gen).to(x)
     return torch.stack([decode(v) for v in u.view(len(x), n, -1).unbind(1)], 1)
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e1f99a2f
@@ -254,12 +256,14 @@ def with_radius(
 @full_precision()
 def latent_norms(
     cvae,     # CVAE or PerturbationSet, in eval mode
-    x,        # uint8 (N, C, H, W)
-    x_tilde,  # uint8 (N, C, H, W)
+    x,        # uint8 (N, C, H, W), or float in [0, 1]
+    x_tilde,  # as x
     batch_size=None, # default: as many images as have the pixels of 500 images of 32 x 32
 ):
     "‖(mu(x, x_tilde) - mu(x)) / sigma(x)‖₂ of every pair, (N,), on the CPU."
     check_pairs(x, x_tilde)
+    for images, name in ((x, "x"), (x_tilde, "x_tilde")):
+        if images.is_floating_point(): check_images(images, name)
     model = getattr(cvae, "cvae", cvae)
     device = next(model.parameters()).device
     batch_size = batch_size or max(1, 512_000 // x[0, 0].numel())
@@ -277,8 +281,8 @@ def latent_norms(
 
 def select_radius(
     cvae,    # a trained CVAE in eval mode
-    x,       # validation pairs, uint8 (N, C, H, W)
-    x_tilde, # uint8 (N, C, H, W)
+    x,       # validation pairs, uint8 (N, C, H, W), or float in [0, 1]
+    x_tilde, # as x
     quantile=1., # of the norms: the share of pairs within the radius; 1: the largest norm, the paper's rule
 ):
     "dict(eps=, percentiles=): that quantile of the latent norms, and their quartiles; ValueError if one is not finite."
@@ -354,10 +358,11 @@ def load_released(
 
 
 def load_set(
-    path, # of a file that save_set wrote, or of a checkpoint of the released code
+    path, # of a file that save_set wrote, of a folder that pertnb learn made, or of the released code's checkpoint
     eps=None, # radius, for the latter, which holds none
 ):
     "The PerturbationSet in a file, on the CPU; errors name the file and what is wrong with it."
+    if Path(path).is_dir(): path = Path(path) / "set.safetensors"
     if not Path(path).is_file(): raise FileNotFoundError(f"there is no perturbation set at {path}")
     if is_checkpoint(path): return load_released(path, eps)
     if eps is not None: raise ValueError(f"{path} holds its own radius: eps is for checkpoints of the released code")

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['STAGES', 'CONTINUE', 'COMMAND', 'is_command', 'make_section', 'Stage', 'tell_set', 'tell_classifier', 'tell_noise',
-           'tell_quality', 'tell_judged', 'tell_certified', 'check_stages', 'estimate_stages', 'announce_stages',
-           'run_stage', 'read_ledger', 'list_unfinished', 'describe_stage', 'tabulate_stages', 'write_stages',
-           'run_stages', 'run_from_words']
+           'tell_quality', 'tell_judged', 'tell_certified', 'check_stages', 'estimate_stages', 'is_packaged',
+           'announce_stages', 'run_stage', 'read_ledger', 'list_unfinished', 'describe_stage', 'tabulate_stages',
+           'write_stages', 'run_stages', 'run_from_words']
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #486fdaac
 import io
@@ -79,8 +79,9 @@ def tell_set(
 def tell_classifier(method):
     "tell(s, result) for `classifier` of a method; its training has printed a line."
     def tell(s, result):
-        train, _ = s.views(s.robust)
-        return round(s.robust.training(method)["epochs"] * len(train)), result[1].attrs["seconds"], ""
+        log = result[1]
+        images = log.attrs.get("images") or len(s.views(s.robust)[0]) # a packaged classifier needs no training images
+        return round(s.robust.training(method)["epochs"] * images), log.attrs["seconds"], ""
     return tell
 
 
@@ -159,6 +160,15 @@ def estimate_stages(
     return found
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #f87fb156
+def is_packaged(
+    s,     # Cifar10C
+    stage, # one of STAGES
+):
+    "Whether what a stage makes comes with the package."
+    method, arguments = STAGES[stage].method, STAGES[stage].arguments
+    return method == "classifier" and s.packaged(arguments[0], s.seed) is not None
+
+
 def announce_stages(
     s,      # Cifar10C
     stages, # names
@@ -167,7 +177,8 @@ def announce_stages(
     if s.preset in ("smoke", "quick"): return
     total = Cost()
     for stage, cost in estimate_stages(s, stages).items():
-        print(f"{stage:28} about {cost.seconds / 60:8.1f} minutes, {cost.memory / 1e9:5.1f} GB", flush=True)
+        about = f"about {cost.seconds / 60:8.1f} minutes, {cost.memory / 1e9:5.1f} GB"
+        print(f"{stage:28} {'comes with the package' if is_packaged(s, stage) else about}", flush=True)
         total += cost
     print(f"{s.preset}: about {total.seconds / 3600:.1f} hours and {total.memory / 1e9:.1f} GB on this device "
           f"({device_name(s.device)}), by a few steps at full width", flush=True)

@@ -47,7 +47,7 @@ def judge_classifier(folder, seed):
     x, y = make_images(seed), torch.arange(IMAGES) % 3
     views = Views(x[:2], 255 - x[None, :2], y[:2], torch.arange(2), ("negative",), f"damaged {seed}")
     effort = dict(steps=1, strong_steps=1, chunk=2)
-    rows, u = robust.evaluate(Judge(), PerturbationSet(Line(), 2.), views, views, x, y, (1., 2.), **effort)
+    rows, u = robust.judge_classifier(Judge(), PerturbationSet(Line(), 2.), views, views, x, y, (1., 2.), **effort)
     return [rows, u]
 
 
