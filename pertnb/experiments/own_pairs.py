@@ -52,6 +52,7 @@ class OwnSettings(MendSettings, Source):
     function: str = "camera"   # "camera", or FILE.py:NAME
     name: str = ""             # of the case; "": the folder's or the function's
     out: str = ""              # folder of all results; "": runs/own/NAME
+    groups: str = ""           # what never lies on both sides of a split: a CSV file, folderN, or a pattern; "": no groups
     copies: int = 4            # versions that the function makes of each image
     n_train: int = 3000        # training images for the function, validation images among them
     n_test: int = 60           # test images, at most
@@ -174,7 +175,7 @@ class OwnSet(OwnTraining):
     def set(self):
         "The set with its radius, mended, and with the names of its pairs; saved in the folder."
         (found, log), case, s = self.training(), self.pairs(), self.settings
-        source = {k: asdict(s)[k] for k in own.SOURCE}
+        source = {k: asdict(s)[k] for k in (*own.SOURCE, *own.LATER)}
         about = dict(source=source, classes=list(case.train.classes),
                      **self.source(len(case.train), seconds=log.seconds.sum()))
         pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
