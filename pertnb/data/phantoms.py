@@ -6,13 +6,13 @@
 __all__ = ['SIDE', 'KINDS', 'draw_uniform', 'draw_ellipse', 'paint', 'draw_texture', 'draw_ventricles', 'draw_spot',
            'make_phantoms', 'blur_phantoms', 'add_ghost', 'scanner']
 
-# %% ../../nbs/api/data/26a_phantoms.ipynb #9c4f347a
+# %% ../../nbs/api/data/26a_phantoms.ipynb #87473b54
 import math
 import torch
 import torch.nn.functional as F
 from ..core.checks import described
 
-# %% ../../nbs/api/data/26a_phantoms.ipynb #ef97a78c
+# %% ../../nbs/api/data/26a_phantoms.ipynb #c01cdc42
 SIDE = 64
 KINDS = "atrophy", "bleed", "lesion", "normal"
 
@@ -61,7 +61,7 @@ def draw_texture(
     rough = torch.rand(n, 1, cells, cells, generator=gen) - .5
     return F.interpolate(rough, (SIDE, SIDE), mode="bicubic", align_corners=True)[:, 0]
 
-# %% ../../nbs/api/data/26a_phantoms.ipynb #ff2d0a56
+# %% ../../nbs/api/data/26a_phantoms.ipynb #c7b7351e
 def draw_ventricles(
     x,      # heads (n, 64, 64)
     centre, # (n, 2)
@@ -70,7 +70,7 @@ def draw_ventricles(
 ):
     "The heads with two ventricles."
     n = len(x)
-    width = torch.where(wide, draw_uniform(n, 1.6, 2.1, gen), draw_uniform(n, .8, 1.2, gen))
+    width = torch.where(wide, draw_uniform(n, 1.9, 2.4, gen), draw_uniform(n, .8, 1.2, gen))
     radii = torch.stack([draw_uniform(n, 5, 7, gen) * width.sqrt(), draw_uniform(n, 1.8, 2.4, gen) * width], 1)
     gap = draw_uniform(n, 4, 5.5, gen) * width**.3
     for side in (-1, 1):
@@ -89,9 +89,9 @@ def draw_spot(
     "The heads with a bright spot where there is a bleed, and a dark one where there is a lesion."
     n, angle = len(x), draw_uniform(len(x), 0, 2 * math.pi, gen)
     far = (head - 4) * draw_uniform(n, .55, .72, gen)[:, None]
-    spot = draw_ellipse(centre + torch.stack([angle.cos(), angle.sin()], 1) * far, draw_uniform(n, 2.5, 4.5, gen, 2), soft=2.)
+    spot = draw_ellipse(centre + torch.stack([angle.cos(), angle.sin()], 1) * far, draw_uniform(n, 3, 5, gen, 2), soft=2.)
     bleed, lesion = ((labels == KINDS.index(kind)).float() for kind in ("bleed", "lesion"))
-    change = bleed * draw_uniform(n, .25, .4, gen) - lesion * draw_uniform(n, .12, .22, gen)
+    change = bleed * draw_uniform(n, .3, .45, gen) - lesion * draw_uniform(n, .2, .3, gen)
     return x + spot * change[:, None, None]
 
 
@@ -110,7 +110,7 @@ def make_phantoms(
     x = draw_spot(x, centre, head, labels, gen)
     return x.clamp(0, 1).mul(255).round().to(torch.uint8)[:, None], labels
 
-# %% ../../nbs/api/data/26a_phantoms.ipynb #a07fbadf
+# %% ../../nbs/api/data/26a_phantoms.ipynb #6122f7b4
 def blur_phantoms(
     x,     # (n, 1, 64, 64)
     width, # of the Gaussian, pixels (n,)
