@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BUILT_IN_FUNCTIONS', 'N_PHANTOMS', 'SOURCE', 'LATER', 'load_function', 'count_arguments', 'call', 'perturb_images',
            'group_equal', 'Case', 'load_clean', 'perturb_some', 'load_parts', 'drop_known', 'check_enough',
-           'screen_parts', 'split_own', 'name_absent', 'mix', 'read_split', 'drop_learned', 'gather', 'choose_patch',
+           'screen_parts', 'split_own', 'name_absent', 'mix', 'read_learned', 'drop_learned', 'gather', 'choose_patch',
            'count_principal_directions', 'choose', 'explain_choice', 'own_name', 'own_folder', 'load_own',
            'find_source_fault', 'read_source', 'read_classes']
 
@@ -24,7 +24,7 @@ from ..core.paths import read_tensors, runs_dir
 from ..core.random import generator
 from ..core.rows import read_rows
 from ..data.camera import camera
-from ..data.phantoms import KINDS, make_phantoms, scanner
+from ..data.phantoms import PHANTOMS, make_phantoms, scanner
 from ..data.images import CLASSES, class_names, load_images
 from .own_files import FEWEST, Own, describe_shape, find_images, read_all, read_pairs
 from .own_files import screen_pairs, shorten, stop_on
@@ -133,7 +133,7 @@ def load_clean(
     "Images, labels or None, and class names, for a function to perturb."
     if name == "phantoms":
         if split == "test": return None, None, ()
-        return *make_phantoms(N_PHANTOMS, generator("phantoms", seed)), KINDS
+        return *make_phantoms(N_PHANTOMS, generator("phantoms", seed)), PHANTOMS
     if name in CLASSES: return *load_images(name, split), class_names(name)
     if not Path(name).is_dir():
         raise FileNotFoundError(f"there are no images {name!r}: known are {', '.join(CLASSES)}, "
@@ -147,7 +147,7 @@ def load_clean(
     classes = sorted(set(kinds)) if all(kinds) else ()
     return images, torch.tensor([classes.index(k) for k in kinds]) if classes else None, classes
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #5ad15458
+# %% ../../nbs/api/experiments/07a_own.ipynb #272eb41c
 def perturb_some(
     function, # (x, generator) -> x_tilde, or x -> x_tilde
     split, # "train" or "test"
@@ -204,7 +204,7 @@ def check_enough(
         left = "" if test is None else f" and {len(test)} to test on"
         raise ValueError(f"{n} different images to learn from{left} remain: at least {FEWEST} are needed")
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #f0c8b18d
+# %% ../../nbs/api/experiments/07a_own.ipynb #e61b58e5
 def screen_parts(
     own,  # Own to learn from
     test, # Own to test on, or None
@@ -220,10 +220,10 @@ def screen_parts(
         test, known = drop_known(test, own, [find_groups(part.names, how) for part in (own, test)])
         lines += found + known
     double = [(i, int(k)) for i, k in enumerate(group_equal(own.images)) if k != i]
-    return own, test, lines + shorten([f"{own.names[i]} is the same image as {own.names[k]}: both go to one side of the split"
-                                       for i, k in double])
+    twice = [f"{own.names[i]} is the same image as {own.names[k]}: both go to one side of the split" for i, k in double]
+    return own, test, lines + shorten(twice)
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #83784445
+# %% ../../nbs/api/experiments/07a_own.ipynb #db0341c2
 def split_own(
     own,   # Own
     share, # of the images, set aside
@@ -243,9 +243,10 @@ def name_absent(
     "A line for each class that the part lacks."
     if part.labels is None: return []
     counts = part.labels.bincount(minlength=len(part.classes)).tolist()
-    return [f"{what} holds no image of class {name}: too few groups of it" for name, n in zip(part.classes, counts) if not n]
+    absent = [name for name, n in zip(part.classes, counts) if not n]
+    return [f"{what} holds no image of class {name}: too few groups of it" for name in absent]
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #ab7cefe5
+# %% ../../nbs/api/experiments/07a_own.ipynb #300d04a5
 def mix(
     own, # Own
     seed=0,
@@ -254,7 +255,7 @@ def mix(
     return own.take(mix_classes(own.labels, len(own), generator("own order", seed)))
 
 
-def read_split(
+def read_learned(
     folder, # of the results
 ):
     "Names of the images that were learned from; none if the folder does not say."

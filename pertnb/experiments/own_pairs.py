@@ -51,7 +51,7 @@ class OwnSettings(MendSettings, Source):
     function: str = "camera"   # "camera", or FILE.py:NAME
     name: str = ""             # of the case; "": the folder's or the function's
     out: str = ""              # folder of all results; "": runs/own/NAME
-    groups: str = ""           # what never lies on both sides of a split: a CSV file, folderN, or a pattern; "": no groups
+    groups: str = ""           # never on both sides of a split: a CSV file, folderN, or a pattern; "": no groups
     copies: int = 4            # versions that the function makes of each image
     n_train: int = 3000        # training images for the function, validation images among them
     n_test: int = 60           # test images, at most
@@ -143,7 +143,7 @@ class DescribedParts(OwnParts):
         return "\n".join([*(case.lines or [checked]),
                           f"{train:,} images to learn from, {validation} to choose the radius by, {test} to test on; "
                           f"{len(parts[0].names)} perturbed versions of each; {classes}",
-                          *(["test: " + own_splits.count_classes(case.test.labels, case.test.classes)] if case.test.classes else [])])
+                          "test: " + (own_splits.count_classes(case.test.labels, case.test.classes) or "no classes")])
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #99c1c11a
 class OwnTraining(DescribedParts):
@@ -244,7 +244,8 @@ class OwnClassifiers(OwnWorst):
         how, start, out = self.classifier_settings(), None, {}
         for method in sorted(own_classifiers.read_methods(s.methods), key=lambda m: m != "standard"):
             out[method] = train_rounds(method, how, train.to(self.device), validation.to(self.device), self.set(),
-                                       max(2, len(classes)), s.rounds, start, s.seed, device=self.device, progress=False)
+                                       max(2, len(classes)), s.rounds, start, s.seed,
+                                       device=self.device, progress=False)
             if method == "standard": start = out[method][0].state_dict()
         return out
 
@@ -267,7 +268,7 @@ class OwnClassifiers(OwnWorst):
     def describe_classifiers(self):
         "A line for each classifier: time, passes, validation loss, and whether it is underfit."
         n_classes = max(2, len(self.pairs().train.classes))
-        return [own_classifiers.describe_training(own_report.METHOD_NAMES[method], how, n_classes)
+        return [own_classifiers.describe_rounds(own_report.METHOD_NAMES[method], how, n_classes)
                 for method, (_, how) in self.trained().items()]
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #47a76065
@@ -314,7 +315,7 @@ class JudgedClassifiers(AttackedClassifiers):
         parts = [self.keep(f"robust-{method}", self.judge(method)) for method in self.classifiers()]
         return pd.concat(parts, ignore_index=True) if parts else None
 
-# %% ../../nbs/api/experiments/07c_own_pairs.ipynb #b04a9163
+# %% ../../nbs/api/experiments/07c_own_pairs.ipynb #41bd0eaa
 class ClassedClassifiers(JudgedClassifiers):
     "They are judged class by class."
     def tabulate_classes(self,
@@ -434,7 +435,7 @@ class OwnPairs(OwnExtremes):
     ):
         "Three sentences: the set, the classifiers, and what to do."
         blank = self.extremes(OWN_ROW).rows.blank
-        first = own_report.judge_set(rows, len(self.pairs().test), blank)
+        first = own_report.judge_own_set(rows, len(self.pairs().test), blank)
         if judged is None: return [first]
         fits = {method: how["falling"] for method, (_, how) in self.trained().items()}
         return [first, *own_report.judge_worth(judged, own_report.name_radii(self.set())["eps 75%"], fits)]

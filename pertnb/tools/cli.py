@@ -274,7 +274,8 @@ def open_set(args):
     if args.pairs and args.function: raise Usage("--pairs and --function both name pairs: give one of them")
     pset, folder = own.load_own(args.set)
     classes = own.read_classes(pset.info, args.set)
-    if not args.pairs or names_pairs(pset, args.pairs): return pset, folder, own.gather(resolve_source(pset, args), own.read_split(folder)).test
+    if not args.pairs or names_pairs(pset, args.pairs):
+        return pset, folder, own.gather(resolve_source(pset, args), own.read_learned(folder)).test
     if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
     return pset, folder, own.mix(screen_pairs(read_pairs(args.pairs, classes or None, 1))[0], args.seed)
 
@@ -405,9 +406,11 @@ def certify_command(args):
     certified = {f"{r:.2f}": float((right & (out.radius >= r)).float().mean()) for r in radii}
     classes = own_classifiers.describe_classes(right.cpu(), y.cpu(), section.pairs().test.classes)
     result = dict(classifier=name, largest_radius=radius, accuracy=accuracy, certified=certified, abstained=abstained,
-                  images=len(y), classes=classes, draws=float(out.n.float().mean()), alpha=args.alpha, seed=args.seed, seconds=seconds)
+                  images=len(y), classes=classes, draws=float(out.n.float().mean()), alpha=args.alpha, seed=args.seed,
+                  seconds=seconds)
     shares = ", ".join(f"{100 * v:.0f}% at radius {r}" for r, v in certified.items())
-    return result, (f"{name}, smoothed, on {len(y)} test images: {100 * accuracy:.0f}% right ({classes}); certified {shares} "
+    return result, (f"{name}, smoothed, on {len(y)} test images: {100 * accuracy:.0f}% right ({classes}); "
+                    f"certified {shares} "
                     f"(each wrong with probability at most {args.alpha:g}; "
                     f"largest radius that {args.draws:,} draws can give: {radius:.2f})")
 
