@@ -1728,6 +1728,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                          'pertnb/experiments/own_pairs.py'),
                                               'pertnb.experiments.own_pairs.OwnPairs.advise': ( 'api/experiments/own_pairs.html#ownpairs.advise',
                                                                                                 'pertnb/experiments/own_pairs.py'),
+                                              'pertnb.experiments.own_pairs.OwnPairs.describe_settings': ( 'api/experiments/own_pairs.html#ownpairs.describe_settings',
+                                                                                                           'pertnb/experiments/own_pairs.py'),
                                               'pertnb.experiments.own_pairs.OwnPairs.report': ( 'api/experiments/own_pairs.html#ownpairs.report',
                                                                                                 'pertnb/experiments/own_pairs.py'),
                                               'pertnb.experiments.own_pairs.OwnPairs.verdict': ( 'api/experiments/own_pairs.html#ownpairs.verdict',

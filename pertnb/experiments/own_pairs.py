@@ -19,7 +19,7 @@ from ..data.pairs import PairsOf, to_float
 from . import own, own_classifiers, own_report, own_splits
 from .contents import SearchedSection, Searched
 from .own_classifiers import answer_rows, train_rounds
-from .presets import Source, experiment
+from .presets import Source, describe, experiment
 from .section import MendSettings, step
 from ..learn import robust
 from ..learn.learn import learn
@@ -312,10 +312,11 @@ class JudgedClassifiers(AttackedClassifiers):
 
     def judge_all(self):
         "The rows of all classifiers, kept in the folder; None without labels."
-        parts = [self.keep(f"robust-{method}", self.judge(method)) for method in self.classifiers()]
+        file = lambda method: f"robust-{own_classifiers.FILES.get(method, method)}"
+        parts = [self.keep(file(method), self.judge(method)) for method in self.classifiers()]
         return pd.concat(parts, ignore_index=True) if parts else None
 
-# %% ../../nbs/api/experiments/07c_own_pairs.ipynb #41bd0eaa
+# %% ../../nbs/api/experiments/07c_own_pairs.ipynb #66f094f6
 class ClassedClassifiers(JudgedClassifiers):
     "They are judged class by class."
     def tabulate_classes(self,
@@ -440,9 +441,15 @@ class OwnPairs(OwnExtremes):
         fits = {method: how["falling"] for method, (_, how) in self.trained().items()}
         return [first, *own_report.judge_worth(judged, own_report.name_radii(self.set())["eps 75%"], fits)]
 
+    def describe_settings(self):
+        "One row per setting; none of a function's where the pairs are a folder's."
+        unused = ["data", "function", "copies", "n_train"] if self.settings.pairs else ["pairs", "groups"]
+        return describe(self.settings).drop(unused)
+
     def report(self):
         "Make report.html of report.ipynb, the executed notebook, in the folder; returns its path."
-        own_report.write_report(self.folder / "report.ipynb", self.folder / "report.html")
+        file = self.folder / "report.html"
+        own_report.write_report(self.folder / "report.ipynb", file, f"Perturbation set of {self.data}")
         return self.folder / "report.html"
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #fdfc463d

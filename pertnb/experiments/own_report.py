@@ -162,7 +162,7 @@ def advise(
     left, kl = rows.pgd_ae.sum() / max(rows.none.sum(), 1e-12), rows.kl.mean()
     inside, over = (rows.norm <= eps).mean(), rows.oae.mean() / max(rows.none.max(), 1e-12)
     fit = judge_fit(left)
-    out = [f"the set reproduces {100 * (1 - left):.0f}% of the (squared) perturbation of unseen pairs: {fit}"]
+    out = [f"the set reproduces {100 * max(0., 1 - left):.0f}% of the (squared) perturbation of unseen pairs: {fit}"]
     if rows.recon.sum() > .3 * rows.none.sum():
         out.append(f"even without the ball the posterior leaves {rows.recon.sum() / rows.none.sum():.0%}: "
                    "the limit is not the radius, but the network, its training, or beta")
@@ -211,20 +211,20 @@ def describe_classifiers(
             f"{percent(m, 'worst', third)} in the worst case at three quarters of the norms, "
             f"{percent(m, 'worst', full)} at the full radius" for m in judged.method.unique()]
 
-# %% ../../nbs/api/experiments/07b_own_report.ipynb #717cc4c9
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #083e875e
 def judge_own_set(
     rows,  # from quality.evaluate_set on test pairs, with a column `none` (the error of changing nothing)
     n,     # test images
     blank, # whether the set of each searched image holds a blank one
 ):
     "A sentence."
-    held = 100 * (1 - rows.pgd_ae.sum() / max(rows.none.sum(), 1e-12))
+    held = max(0., 100 * (1 - rows.pgd_ae.sum() / max(rows.none.sum(), 1e-12)))
     word = "well" if held > 80 else "in part" if held > 50 else "badly"
     empty = f"{int(blank.sum())} of {len(blank)} sets that were searched hold a blank image"
     return (f"The set describes your perturbation {word}: it reproduces {held:.0f}% of that of {n} unseen images; "
             f"{empty}.")
 
-# %% ../../nbs/api/experiments/07b_own_report.ipynb #efa45568
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #8f556dd0
 SET_FREE = "standard", "cifar10c" # methods that need no set
 
 
@@ -253,8 +253,8 @@ def judge_worth(
     p = robust.binomtest(wins, wins + losses).pvalue if wins + losses else 1.
     names = {m: METHOD_NAMES[m][0].lower() + METHOD_NAMES[m][1:] for m in (plain, learned)}
     found = (f"In the worst case at radius {radius:.1f} {names[learned]} is right on {100 * a.mean():.0f}% of {len(a)} "
-             f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {p:.2g}); on clean images "
-             f"{clean[learned]:.0f}% against {clean[plain]:.0f}%.")
+             f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {p:.2g}); on clean "
+             f"images {clean[learned]:.0f}% against {clean[plain]:.0f}%.")
     return [found, advise_on_worth(names, p < .05 and wins > losses, clean[learned] - clean[plain],
                                    [METHOD_NAMES[m] for m, falling in fits.items() if falling])]
 
@@ -277,7 +277,7 @@ def advise_on_worth(
         return f"Weigh the two: {learned} withstands more, but costs {-change:.0f} points on clean images."
     return f"Use {learned}."
 
-# %% ../../nbs/api/experiments/07b_own_report.ipynb #e4333d5d
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #45940481
 METRICS_EXPLAINED = """
 - *Enc. AE*: error of the point of the set that the encoder names for the perturbed image.
 - *PGD AE*: error of the nearest point of the set that a search finds. Small: the set holds the perturbation.
@@ -297,8 +297,8 @@ REPORT_STYLE = """
 body { max-width: 62rem; margin: 1.5rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif;
        background: var(--page); color: var(--text) }
 img { max-width: 100%; height: auto; background: #fff; border-radius: 4px }
-table { border-collapse: collapse; font-size: .9em; display: block; overflow-x: auto }
-td, th { padding: .2em .7em; text-align: left; border-bottom: 1px solid var(--line) }
+table { border: 0; border-collapse: collapse; font-size: .9em; display: block; overflow-x: auto }
+td, th { padding: .2em .7em; text-align: left; border: 0; border-bottom: 1px solid var(--line) }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit }
 .anchor-link { display: none }
 """
@@ -312,7 +312,7 @@ REPORT_PAGE = """<!doctype html>
 </html>
 """
 
-# %% ../../nbs/api/experiments/07b_own_report.ipynb #a0f4d5cf
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #860b2a0f
 ALT = 'alt="No description has been provided for this image"'
 
 
@@ -344,12 +344,17 @@ def describe_figures(
 def write_report(
     notebook, # an executed notebook
     path,     # of the .html file
+    title=None, # of the page (default: the notebook's)
 ):
     "The notebook's text, tables and figures, without warnings, as one HTML page that loads nothing from elsewhere."
     import nbformat
     from nbconvert import HTMLExporter
     nb = nbformat.read(notebook, as_version=4)
     nb.cells = [c for c in nb.cells if not {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
+    first = next((c.source.splitlines()[0] for c in nb.cells if c.cell_type == "markdown"), "report")
+    begin = next((i for i, c in enumerate(nb.cells) if c.source.startswith("## Verdict")), 0)
+    title, nb.cells = title or drop_links(first).lstrip("# "), nb.cells[begin:]
+    if begin: nb.cells.insert(0, nbformat.v4.new_markdown_cell(f"# {title}"))
     for c in nb.cells:
         if c.cell_type == "markdown": c.source = drop_links(c.source)
         if c.cell_type == "code": c.outputs = [o for o in c.outputs if o.get("name") != "stderr"]
@@ -357,6 +362,5 @@ def write_report(
     exporter = HTMLExporter(template_name="basic", **hidden)
     body, _ = exporter.from_notebook_node(nb)
     body = describe_figures(body, [c for c in nb.cells if c.cell_type == "code"])
-    title = next((c.source.splitlines()[0].lstrip("# ") for c in nb.cells if c.cell_type == "markdown"), "report")
     page = REPORT_PAGE.format(title=title, style=REPORT_STYLE, body=body)
     with atomic_write(path) as tmp: tmp.write_text(page, encoding="utf-8")
