@@ -70,12 +70,14 @@ def draw_images(
     real=None, # share of images that are corrupted (default: the method's in CORRUPTED)
     reflect=False,   # pad with the reflected image, not with zeros
     alternate=False, # mirror each image in every second pass, not at random
+    mirror=True,     # False: no image is mirrored
 ):
     "Augmented training images, float (B, 3, H, W), and their labels."
     x = views.gather(i, draw_view(views, i, CORRUPTED.get(method, 0.) if real is None else real, gen))
     if pad:
         offsets, flip = draw_crop_flip(len(i), pad, gen)
-        x = crop_flip(x, offsets, alternate_flips(i, t) if alternate else flip, pad, reflect)
+        flip = alternate_flips(i, t) if alternate else flip & mirror
+        x = crop_flip(x, offsets, flip, pad, reflect)
     if method == "augmix":
         from torchvision.transforms.v2 import AugMix # imported here: that takes seconds
         mix = AugMix()
@@ -94,7 +96,7 @@ def classifier_loss(
     part=1.,   # of each batch that the method moves; the rest stays at x
     kept=False, # adversarial training from latents that are kept (`KeptPoint`)
     smoothing=0., # of labels
-    images=None,  # dict(pad=, real=, reflect=, alternate=) of `draw_images`
+    images=None,  # dict(pad=, real=, reflect=, alternate=, mirror=) of `draw_images`
     **attack,  # steps=, step_size=, random_start=, freeze= of `WorstPoint`, for adversarial training
 ):
     "A loss for `fit`: mean cross-entropy of what the method trains on; logs the accuracy on it."

@@ -274,9 +274,10 @@ def open_set(args):
     if args.pairs and args.function: raise Usage("--pairs and --function both name pairs: give one of them")
     pset, folder = own.load_own(args.set)
     classes = own.read_classes(pset.info, args.set)
-    if not args.pairs or names_pairs(pset, args.pairs): return pset, folder, own.gather(resolve_source(pset, args)).test
+    if not args.pairs or names_pairs(pset, args.pairs):
+        return pset, folder, own.gather(resolve_source(pset, args), own.read_learned(folder)).test
     if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
-    return pset, folder, screen_pairs(read_pairs(args.pairs, classes or None, 1))[0]
+    return pset, folder, own.mix(screen_pairs(read_pairs(args.pairs, classes or None, 1))[0], args.seed)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #e3ab3c0f
 def open_saved(
@@ -373,21 +374,27 @@ def open_classifier(args):
 # %% ../../nbs/api/tools/27_cli.ipynb #b63b972e
 def attack_command(args):
     "Accuracy under attack in the learned set."
+    import torch
+    from pertnb.experiments import own_classifiers
     from pertnb.learn.robust import is_correct
     section, name = open_classifier(args)
     eps = section.set().eps if args.eps is None else args.eps
     x, y = section.attacked()
     clean = float(is_correct(section.classifiers()[name], x, y).double().mean())
     pgd, worst = (float(rows.correct.mean()) for rows in section.attack(name, eps))
+    test = section.pairs().test
+    right = torch.tensor(section.attack(name, eps)[1].correct.to_numpy())
+    classes = own_classifiers.describe_classes(right, y.cpu(), test.classes)
     result = dict(classifier=name, eps=eps, clean=clean, pgd=pgd, worst=worst, images=len(x), steps=args.steps,
-                  seed=args.seed)
+                  seed=args.seed, classes=classes)
     return result, (f"{name} on {len(x)} test images: {100 * clean:.1f}% clean; in the ball of radius {eps:.2f} "
-                    f"{100 * pgd:.1f}% under PGD, {100 * worst:.1f}% under PGD and AutoPGD")
+                    f"{100 * pgd:.1f}% under PGD, {100 * worst:.1f}% under PGD and AutoPGD: {classes}")
 
 # %% ../../nbs/api/tools/27_cli.ipynb #97142e73
 def certify_command(args):
     "Accuracy that randomized smoothing certifies."
     import time
+    from pertnb.experiments import own_classifiers
     section, name = open_classifier(args)
     (_, y), pset = section.attacked(), section.set()
     radius = args.radius or (pset.percentiles[1] if pset.percentiles else pset.eps / 2)
@@ -397,10 +404,13 @@ def certify_command(args):
     accuracy, abstained = float(right.float().mean()), float((out.prediction < 0).float().mean())
     radii = radius / 4, radius / 2, radius * .9
     certified = {f"{r:.2f}": float((right & (out.radius >= r)).float().mean()) for r in radii}
+    classes = own_classifiers.describe_classes(right.cpu(), y.cpu(), section.pairs().test.classes)
     result = dict(classifier=name, largest_radius=radius, accuracy=accuracy, certified=certified, abstained=abstained,
-                  images=len(y), draws=float(out.n.float().mean()), alpha=args.alpha, seed=args.seed, seconds=seconds)
+                  images=len(y), classes=classes, draws=float(out.n.float().mean()), alpha=args.alpha, seed=args.seed,
+                  seconds=seconds)
     shares = ", ".join(f"{100 * v:.0f}% at radius {r}" for r, v in certified.items())
-    return result, (f"{name}, smoothed, on {len(y)} test images: {100 * accuracy:.0f}% right; certified {shares} "
+    return result, (f"{name}, smoothed, on {len(y)} test images: {100 * accuracy:.0f}% right ({classes}); "
+                    f"certified {shares} "
                     f"(each wrong with probability at most {args.alpha:g}; "
                     f"largest radius that {args.draws:,} draws can give: {radius:.2f})")
 
