@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from ..core.checks import make_printable
+from ..core.names import make_printable
 from ..core.paths import digest
 from ..data.pairs import Views
 from ..data.pictures import PICTURES, Unsuitable, find_suffix, fit_shape, read_header, read_picture, scale_pictures
@@ -41,7 +41,7 @@ def walk_files(
         seen.add(real)
     return sorted(found)
 
-# %% ../../nbs/api/experiments/07_own_files.ipynb #560129d3
+# %% ../../nbs/api/experiments/07_own_files.ipynb #6db281c1
 def find_images(
     folder, # any folder
     lines,  # list to which faults are added
@@ -79,7 +79,7 @@ def check_layout(
     layout = f"{folder}/clean/NAME.png and {folder}/perturbed/NAME.png or NAME__1.png, NAME__2.png, ..."
     raise FileNotFoundError(f"{folder} has no folder {' and no '.join(lacking)}: pairs are {layout}")
 
-# %% ../../nbs/api/experiments/07_own_files.ipynb #18be5886
+# %% ../../nbs/api/experiments/07_own_files.ipynb #497e42d0
 def find_class(
     key, # of a file
 ):
@@ -156,7 +156,7 @@ def make_folder(
             write_image(folder / "perturbed" / version, (x * rng.uniform(.5, .9)).astype(np.uint8))
     return folder
 
-# %% ../../nbs/api/experiments/07_own_files.ipynb #ab061250
+# %% ../../nbs/api/experiments/07_own_files.ipynb #559d4ec8
 def try_all(
     work,  # function of a path
     paths, # of images
@@ -175,7 +175,7 @@ def describe_shape(shape):
     "'colour 32 × 48' of (3, 32, 48)."
     return f"{'grey' if shape[0] == 1 else 'colour'} {shape[1]} × {shape[2]}"
 
-# %% ../../nbs/api/experiments/07_own_files.ipynb #d33e9b19
+# %% ../../nbs/api/experiments/07_own_files.ipynb #7285f40c
 def measure_all(
     paths, # of images
     lines, # list to which faults are added
@@ -315,7 +315,7 @@ def is_constant(
     "Whether all values of an image are equal, (N,)."
     return x.flatten(1).amax(1) == x.flatten(1).amin(1)
 
-# %% ../../nbs/api/experiments/07_own_files.ipynb #ced63e4e
+# %% ../../nbs/api/experiments/07_own_files.ipynb #3dc9c4ee
 def check_any(
     faults, # {what is wrong: mask (P,)}
     sound,  # whether a pair is kept (P,)
@@ -369,7 +369,7 @@ def stop_on(
         print("\n".join(shorten(lines, 20)))
         raise Faults(make_printable(what), lines)
 
-# %% ../../nbs/api/experiments/07_own_files.ipynb #906da4a7
+# %% ../../nbs/api/experiments/07_own_files.ipynb #b3f10ad2
 def check_count(
     folder, # for the message
     n,      # clean images
@@ -392,7 +392,7 @@ def check_sides(
     raise ValueError(f"{make_printable(folder)} has images of {shape[1]} × {shape[2]} pixels: "
                      f"sides must be from {SIDES[0]} to {SIDES[1]}{advice}")
 
-# %% ../../nbs/api/experiments/07_own_files.ipynb #dc6afe63
+# %% ../../nbs/api/experiments/07_own_files.ipynb #7a39fb60
 def check_classes(
     folder,  # of the pairs
     kinds,   # class of each clean image, or None
@@ -406,7 +406,7 @@ def check_classes(
     return [f"{folder / 'clean' / k} ({n} files) is of class {k}, which the training images lack"
             for k, n in strange.items()]
 
-# %% ../../nbs/api/experiments/07_own_files.ipynb #e256b21e
+# %% ../../nbs/api/experiments/07_own_files.ipynb #45ea0f57
 def stack_alike(
     clean, perturbed, # lists of arrays (C, H, W)
     window=(), # as of `read_pairs`
