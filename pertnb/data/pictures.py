@@ -9,7 +9,7 @@ __all__ = ['PILLOW', 'ARRAYS', 'SLICES', 'PICTURES', 'COLOURS', 'CHANNELS', 'MOS
            'lay_out', 'read_array_file', 'read_slice', 'fit_shape', 'fit_picture', 'read_picture', 'choose_window',
            'scale_pictures']
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #b3421d21
+# %% ../../nbs/api/data/02c_pictures.ipynb #5301ac38
 import math
 import warnings
 import zipfile
@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from PIL import Image, ImageOps
 from ..core.names import make_printable, quote_error
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #d3369237
+# %% ../../nbs/api/data/02c_pictures.ipynb #5a952c79
 PILLOW = ".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif"
 ARRAYS = ".npy", ".npz"
 SLICES = {".nii": "nibabel", ".nii.gz": "nibabel", ".dcm": "pydicom"} # suffix -> the package that reads it
@@ -36,7 +36,7 @@ def find_suffix(
     "The suffix that says how the file is read, in lower case; \"\" if none does."
     return next((s for s in sorted(PICTURES, key=len, reverse=True) if name.lower().endswith(s)), "")
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #139eab5f
+# %% ../../nbs/api/data/02c_pictures.ipynb #51a15d38
 @dataclass(frozen=True)
 class Header:
     "What is known of a picture before it is decoded."
@@ -48,7 +48,7 @@ class Header:
 class Unsuitable(ValueError):
     "A picture that can't be used: what is wrong, and what to do."
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #727a3246
+# %% ../../nbs/api/data/02c_pictures.ipynb #c51de628
 def is_deep(
     image, # PIL.Image, just opened
 ):
@@ -67,7 +67,7 @@ def turned(
     if image.format == "PNG" and "exif" not in image.info: return False # Pillow would decode it to look further
     return image.getexif().get(0x0112) in (5, 6, 7, 8)
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #c9da13c2
+# %% ../../nbs/api/data/02c_pictures.ipynb #329f8e09
 COLOURS = {"1": 1, "L": 1, "LA": 1, "La": 1, "I": 1, "F": 1, "I;16": 1, "I;16B": 1, "I;16L": 1, "I;16N": 1, "P": 3,
            "PA": 3, "RGB": 3, "RGBA": 3, "RGBa": 3, "RGBX": 3, "CMYK": 3, "YCbCr": 3} # mode of Pillow -> channels
 
@@ -86,7 +86,7 @@ def head_image(
         mixed = ["has inks (CMYK), which become RGB"] if image.mode == "CMYK" else []
         return Header((COLOURS[image.mode], *size), is_deep(image), " and ".join(named + mixed))
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #c08c1b38
+# %% ../../nbs/api/data/02c_pictures.ipynb #70af68ab
 CHANNELS = 1, 3 # grey, colour
 
 
@@ -111,7 +111,7 @@ def open_member(
         raise Unsuitable(f"holds {len(archive.namelist())} arrays: save one picture per file")
     return archive.open(archive.namelist()[0])
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #bf159220
+# %% ../../nbs/api/data/02c_pictures.ipynb #7f5abd1a
 def check_kind(
     dtype, # of NumPy
 ):
@@ -129,7 +129,7 @@ def head_array(
     check_kind(dtype)
     return Header(order_axes(shape)[0], dtype not in (np.uint8, np.bool_))
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #cbdb91d5
+# %% ../../nbs/api/data/02c_pictures.ipynb #da482f0b
 def import_reader(
     suffix, # one of SLICES
 ):
@@ -154,7 +154,7 @@ def head_slice(
         raise Unsuitable(f"holds {data.NumberOfFrames} pictures: save one slice per file")
     return Header((data.SamplesPerPixel, data.Rows, data.Columns), data.BitsAllocated > 8)
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #79235a7b
+# %% ../../nbs/api/data/02c_pictures.ipynb #49d7b63d
 def choose_reader(
     path,   # of a picture
     image, array, slice, # what is done with each kind
@@ -184,7 +184,7 @@ def read_header(
         raise Unsuitable(f"is {header.shape[1]} × {header.shape[2]}, more than {MOST_PIXELS:,} pixels: save it smaller")
     return header
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #0a377750
+# %% ../../nbs/api/data/02c_pictures.ipynb #c763b10e
 def drop_alpha(
     image, # PIL.Image
 ):
@@ -208,7 +208,7 @@ def decode_deep(
     a = imread(path)
     return a.transpose(2, 0, 1) if order_axes(a.shape)[1] else a
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #390a0653
+# %% ../../nbs/api/data/02c_pictures.ipynb #789223e9
 def read_deep(
     path,   # of a picture of more than 8 bits per value
     format, # of Pillow
@@ -232,10 +232,10 @@ def read_image_file(
         if is_deep(image): return read_deep(path, image.format)
     with Image.open(path) as image:
         if least: image.draft(None, (least, least))
-        a = np.asarray(drop_alpha(ImageOps.exif_transpose(image)))
+        a = np.array(drop_alpha(ImageOps.exif_transpose(image)))
     return np.ascontiguousarray(a[None] if a.ndim == 2 else a.transpose(2, 0, 1))
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #4c6e5622
+# %% ../../nbs/api/data/02c_pictures.ipynb #1d0e77cb
 def lay_out(
     a, # array (H, W), (H, W, C) or (C, H, W)
 ):
@@ -266,7 +266,7 @@ def read_slice(
     a = -a if data.get("PhotometricInterpretation") == "MONOCHROME1" else a
     return lay_out(a.astype(np.uint8) if data.BitsAllocated <= 8 and (a == a.astype(np.uint8)).all() else a)
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #1e16f8be
+# %% ../../nbs/api/data/02c_pictures.ipynb #8381b579
 def fit_shape(
     shape,  # C, H, W of a picture
     resize, # shorter side in pixels; 0: as it is
@@ -289,12 +289,13 @@ def fit_picture(
     if resize:
         size = fit_shape(a.shape, resize, 0)[1:]
         a = F.interpolate(torch.from_numpy(a)[None], size, mode="bilinear", antialias=True)[0].numpy()
+    fit_shape(a.shape, 0, crop)
     if crop:
         top, left = ((n - crop) // 2 for n in a.shape[1:])
         a = a[:, top:top + crop, left:left + crop]
     return np.ascontiguousarray(a)
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #d0e33ea9
+# %% ../../nbs/api/data/02c_pictures.ipynb #33edce53
 def read_picture(
     path,     # of a picture
     resize=0, # shorter side in pixels; 0: as it is
@@ -305,7 +306,7 @@ def read_picture(
     if not np.isfinite(a).all(): raise Unsuitable("holds values that are not finite: replace or remove it")
     return fit_picture(a, resize, crop)
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #7f648c18
+# %% ../../nbs/api/data/02c_pictures.ipynb #4a40f7d3
 def choose_window(
     low,  # smallest value of all pictures
     high, # largest one

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from ..core.checks import check_claims, check_known
 from ..models.cvae import CVAE, argument_names, make_cvae
-from ..models.nets import make_classifier
+from ..models.nets import check_classifier, make_classifier
 from .released_nets import IMAGE_SHAPES, POOL, RELEASED_NETS, ReleasedUNet
 
 # %% ../../nbs/api/released/05a_released.ipynb #d2a46f32
@@ -343,6 +343,8 @@ def load_wide(
 ):
     "A wide residual network with the released weights."
     sizes = read_sizes(state, lambda s: read_wide_sizes(s, at), path)
+    try: check_classifier(sizes["name"])
+    except ValueError as error: raise ValueError(f"{path}: {error}") from None
     check_network(sizes, state, lambda: make_classifier(**sizes), path)
     net = make_classifier(**sizes)
     return convert(net, state, make_wide_layout(at, len(net.blocks) // 3), path)

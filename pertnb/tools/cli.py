@@ -10,7 +10,7 @@ __all__ = ['PACKAGED_DATA', 'LIGHTING', 'OPTIONS', 'EXPERIMENT_COMMANDS', 'FROM_
            'learn_command', 'names_pairs', 'resolve_source', 'open_set', 'open_saved', 'evaluate_command',
            'sample_command', 'find_classifier', 'open_classifier', 'attack_command', 'certify_command', 'site_command',
            'Parser', 'read_text', 'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure',
-           'run_or_report', 'prepare_streams', 'close_stdout', 'run_parsed', 'main', 'script']
+           'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
@@ -47,7 +47,7 @@ def parse_parameters(
     if wrong := [w for w in words if not re.match(r"\w+=", w)]: raise Usage(f"-p takes NAME=VALUE, not {wrong[0]!r}")
     return {k: parse_value(v) for k, _, v in (w.partition("=") for w in words)}
 
-# %% ../../nbs/api/tools/27_cli.ipynb #fb8c97ce
+# %% ../../nbs/api/tools/27_cli.ipynb #6fb61e26
 def join_parameters(
     words, # of a command
 ):
@@ -243,7 +243,7 @@ def list_set(
     report = str(folder / "report.html")
     return dict(set=str(folder), report=report, eps=pset.eps, latent=pset.latent, classifiers=classifiers)
 
-# %% ../../nbs/api/tools/27_cli.ipynb #418e08fc
+# %% ../../nbs/api/tools/27_cli.ipynb #5170a1c3
 def drop_older(
     folder, # of results
     begin,  # of this run, time.time()
@@ -663,9 +663,10 @@ def run_or_report(
     try: return work(), 0
     except Usage as error: return None, report_failure(error, 2, name, as_json)
     except KeyboardInterrupt: return None, report_failure(RuntimeError(INTERRUPTED), 1, name, as_json)
-    except (Exception, SystemExit) as error: return None, report_failure(error, 1, name, as_json)
+    except BrokenPipeError: raise # nobody reads
+    except Exception as error: return None, report_failure(error, 1, name, as_json)
 
-# %% ../../nbs/api/tools/27_cli.ipynb #1582cd7b
+# %% ../../nbs/api/tools/27_cli.ipynb #3389ef26
 def prepare_streams():
     "stdout and stderr escape what their encodings lack; SIGTERM ends a command as Ctrl-C does."
     for stream in (sys.stdout, sys.stderr):
@@ -674,12 +675,13 @@ def prepare_streams():
     with suppress(ValueError): signal.signal(signal.SIGTERM, stop) # not in the main thread: as it was
 
 
-def close_stdout(
-    code, # exit code so far
+def run_and_flush(
+    work, # () -> exit code
     name, # of the program and command
 ):
-    "The exit code: 1 if stdout can't be written."
+    "The exit code of work(); 1 if stdout can't be written."
     try:
+        code = work()
         sys.stdout.flush()
         return code
     except OSError as error:
@@ -726,6 +728,4 @@ def script(
 ):
     "Run a command as a process: ends it with the exit code."
     prepare_streams()
-    try: code = main(argv, name)
-    except BrokenPipeError: code = 1
-    sys.exit(close_stdout(code, name or "pertnb"))
+    sys.exit(run_and_flush(lambda: main(argv, name), name or "pertnb"))

@@ -47,6 +47,7 @@ def make_section(
         raise ValueError("the stages need colour images of 32 x 32 pixels: "
                          f"expected auto, cifar10 or photos, got {data!r}")
     section = Cifar10C(settings, device)
+    if section.device.type == "meta": raise ValueError("unknown device 'meta': nothing is computed there")
     section.data # a wrong name is an error now
     return section
 
