@@ -85,7 +85,7 @@ def check_columns(
         have = ", ".join(map(str, rows.columns)) or "none"
         raise ValueError(f"rows must have the columns {', '.join(columns)}: {', '.join(missing)} missing from {have}")
 
-# %% ../../nbs/api/core/00d_checks.ipynb #5ae50234
+# %% ../../nbs/api/core/00d_checks.ipynb #30db3d04
 LAYERS = "blocks", "transformers" # arguments of networks that count layers
 
 

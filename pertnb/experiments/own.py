@@ -57,7 +57,7 @@ def load_function(
     if not callable(getattr(module, attribute, None)): raise ValueError(f"{file} has no function {attribute!r}")
     return getattr(module, attribute)
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #25c362da
+# %% ../../nbs/api/experiments/07a_own.ipynb #c9663c6f
 def name_function(function): return getattr(function, "__name__", None) or type(function).__name__
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #7e2d3578
@@ -105,7 +105,7 @@ def call(
         raise ValueError(f"{name} must return uint8 {tuple(x.shape)}, as it was given, not {describe_output(y)}")
     return y.detach().as_subclass(torch.Tensor).contiguous()
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #bc3db04c
+# %% ../../nbs/api/experiments/07a_own.ipynb #dd52c5bb
 MOST_BYTES = 2**34 # of all perturbed images
 
 
@@ -193,9 +193,10 @@ def load_clean(
     kinds = list(map(find_class, files))
     classes = sorted(set(kinds)) if all(kinds) else ()
     images = torch.from_numpy(np.stack(scale_pictures(images, window)[0]))
-    return images, torch.tensor([classes.index(k) for k in kinds]) if classes else None, tuple(map(make_printable, classes))
+    labels = torch.tensor([classes.index(k) for k in kinds]) if classes else None
+    return images, labels, tuple(map(make_printable, classes))
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #037e1c5d
+# %% ../../nbs/api/experiments/07a_own.ipynb #d8ba72ef
 def read_window(
     text, # "LOW,HIGH", or "" for none
 ):
@@ -359,7 +360,7 @@ def own_name(
         raise ValueError(f"the name of the case must be that of a folder, not {name!r}: give another by -p name=NAME")
     return name
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #6858b7bb
+# %% ../../nbs/api/experiments/07a_own.ipynb #20201e3f
 CLAIM = "made_from.txt"
 
 
@@ -428,7 +429,7 @@ def read_source(
     if fault := find_source_fault(source): raise ValueError(f"{path}: info.source {fault}; name pairs with --pairs")
     return dict(source)
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #1c210b0c
+# %% ../../nbs/api/experiments/07a_own.ipynb #084a4937
 def describe_source(
     case, # Case
     s,    # settings

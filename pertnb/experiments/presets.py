@@ -98,7 +98,7 @@ def check_value(
     kind, _ = get_args(field.type) # of tuple[int, ...]: int and ...
     return tuple(check_element(f"{field.name}[{i}]", kind, v) for i, v in enumerate(value))
 
-# %% ../../nbs/api/experiments/01_presets.ipynb #6e8da69b
+# %% ../../nbs/api/experiments/01_presets.ipynb #6b2168cd
 RANGES = {"alpha": "(0, 1)", "average": "[0, 1)", "coverage": "(0, 1]", "part": "(0, 1]", "peak": "(0, 1)",
           "real": "[0, 1]", "real_pairs": "[0, 1]", "robust_ramp": "[0, 1]", "smoothing": "[0, 1)"}
 ZERO_IS_FINE = {"beta", "clip", "excess_tolerance", "excess_weight", "n_plain", "pad", "pairs", "seed", "weight_decay"}
@@ -117,11 +117,12 @@ def check_range(
     inside = low <= value <= high
     if name in RANGES: inside &= (value > low or RANGES[name][0] == "[") and (value < high or RANGES[name][-1] == "]")
     if not inside: raise ValueError(f"parameter {name!r} must lie in {RANGES[name]}, got {value!r}")
-    if value > LARGEST and type(value) is int: raise ValueError(f"parameter {name!r} must be at most {LARGEST}, got {value}")
+    if value > LARGEST and type(value) is int:
+        raise ValueError(f"parameter {name!r} must be at most {LARGEST}, got {value}")
     if value == 0 and not {name} & {*RANGES, *ZERO_IS_FINE} and 0 not in usual:
         raise ValueError(f"parameter {name!r} must be {'at least 1' if type(value) is int else 'above 0'}, got 0")
 
-# %% ../../nbs/api/experiments/01_presets.ipynb #e60d6073
+# %% ../../nbs/api/experiments/01_presets.ipynb #fdfed595
 def check_names(
     name,  # of a parameter
     value, # a name, or a tuple of names
@@ -133,7 +134,8 @@ def check_names(
     own = {k for v in usual for k in (v if isinstance(v, tuple) else (v,))}
     known = known if own <= set(known) else sorted(own)
     values = value if isinstance(value, tuple) else (value,)
-    if not values or values == ("",): raise ValueError(f"parameter {name!r} must name some of {', '.join(known)}, got none")
+    if not values or values == ("",):
+        raise ValueError(f"parameter {name!r} must name some of {', '.join(known)}, got none")
     for v in values: check_known(name.removesuffix("s"), v, known)
 
 
