@@ -73,7 +73,7 @@ def read_image(
         raise ValueError(f"{path} has shape {a.shape}, expected {tuple(shape)}: replace or delete it")
     return a
 
-# %% ../../nbs/api/data/02_data.ipynb #6168fa89
+# %% ../../nbs/api/data/02_data.ipynb #344030e9
 def is_image(
     name, # of a file
 ):
@@ -90,7 +90,8 @@ def read_folders(
     "All images in class folders, in one fixed shuffled order: uint8 (N, C, H, W) and labels (N,)."
     missing = [c for c in classes if not (Path(folder) / c).is_dir()]
     if missing: raise FileNotFoundError(f"{folder} lacks the class folders {', '.join(missing)}")
-    files = sorted((p.name, label, p) for label, c in enumerate(classes) for p in (Path(folder) / c).iterdir() if is_image(p.name))
+    inside = [(label, p) for label, c in enumerate(classes) for p in (Path(folder) / c).iterdir() if is_image(p.name)]
+    files = sorted((p.name, label, p) for label, p in inside)
     empty = [c for label, c in enumerate(classes) if label not in {label for _, label, _ in files}]
     if empty:
         raise FileNotFoundError(f"{folder} holds no images in its class folders {', '.join(empty)}: unpack it again")

@@ -57,7 +57,7 @@ def load_function(
     if not callable(getattr(module, attribute, None)): raise ValueError(f"{file} has no function {attribute!r}")
     return getattr(module, attribute)
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #c9663c6f
+# %% ../../nbs/api/experiments/07a_own.ipynb #9d70a4d0
 def name_function(function): return getattr(function, "__name__", None) or type(function).__name__
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #7e2d3578
@@ -105,7 +105,7 @@ def call(
         raise ValueError(f"{name} must return uint8 {tuple(x.shape)}, as it was given, not {describe_output(y)}")
     return y.detach().as_subclass(torch.Tensor).contiguous()
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #dd52c5bb
+# %% ../../nbs/api/experiments/07a_own.ipynb #ce3c24a1
 MOST_BYTES = 2**34 # of all perturbed images
 
 
@@ -196,7 +196,7 @@ def load_clean(
     labels = torch.tensor([classes.index(k) for k in kinds]) if classes else None
     return images, labels, tuple(map(make_printable, classes))
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #d8ba72ef
+# %% ../../nbs/api/experiments/07a_own.ipynb #49799c34
 def read_window(
     text, # "LOW,HIGH", or "" for none
 ):
@@ -360,7 +360,7 @@ def own_name(
         raise ValueError(f"the name of the case must be that of a folder, not {name!r}: give another by -p name=NAME")
     return name
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #20201e3f
+# %% ../../nbs/api/experiments/07a_own.ipynb #5559f6d9
 CLAIM = "made_from.txt"
 
 
@@ -429,7 +429,7 @@ def read_source(
     if fault := find_source_fault(source): raise ValueError(f"{path}: info.source {fault}; name pairs with --pairs")
     return dict(source)
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #084a4937
+# %% ../../nbs/api/experiments/07a_own.ipynb #f5c793a2
 def describe_source(
     case, # Case
     s,    # settings
@@ -445,7 +445,8 @@ def read_how(
 ):
     "Arguments of `read_pairs` that bring other images to the size and the scale of the set's own."
     source = read_source(info, path)
-    return dict(resize=source.get("resize", 0), crop=source.get("crop", 0), window=read_window(source.get("window", "")))
+    window = read_window(source.get("window", ""))
+    return dict(resize=source.get("resize", 0), crop=source.get("crop", 0), window=window)
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #3690df06
 def read_classes(

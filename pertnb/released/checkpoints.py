@@ -86,7 +86,8 @@ def check_held(
     path,  # for the message
 ):
     "ValueError if there are more tensors than in any known network, or more values than the file holds."
-    if len(state) > MOST_TENSORS: raise ValueError(f"{path} holds {len(state)} tensors: at most {MOST_TENSORS} are read")
+    if len(state) > MOST_TENSORS:
+        raise ValueError(f"{path} holds {len(state)} tensors: at most {MOST_TENSORS} are read")
     stored = {v.untyped_storage().data_ptr(): v.untyped_storage().nbytes() for v in state.values()}
     claimed = sum(v.numel() * v.element_size() for v in state.values())
     if claimed > 2 * sum(stored.values()):

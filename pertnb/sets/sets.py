@@ -127,7 +127,8 @@ def check_precision(
     dtype = next((p.dtype for p in cvae.parameters()), x.dtype)
     if x.dtype == dtype: return
     wanted, got = (str(d).removeprefix("torch.") for d in (dtype, x.dtype))
-    raise ValueError(f"{name} must be {wanted}, as the set's weights are, got {got}: convert it by {name}.to(torch.{wanted})")
+    raise ValueError(f"{name} must be {wanted}, as the set's weights are, got {got}: "
+                     f"convert it by {name}.to(torch.{wanted})")
 
 
 def check_about(

@@ -9,7 +9,7 @@ __all__ = ['TYPES', 'BYTES_FIRST', 'WHOLE_FIRST', 'VALUES', 'NUMBERS', 'K', 'SID
            'call_perturb', 'call_encode', 'call_sample', 'call_attack', 'call_select', 'call_correct', 'call_views',
            'call_schedule', 'write_spoiled', 'call_picture', 'call_fit', 'call_function', 'call_main']
 
-# %% ../../nbs/api/tools/33_assault.ipynb #1093f3ed
+# %% ../../nbs/api/tools/33_assault.ipynb #9f302f01
 import io
 import linecache
 import math
@@ -35,7 +35,7 @@ from ..models.nets import make_classifier
 from ..sets.sets import PerturbationSet, project, sample_ball, select_radius
 from .cli import main
 
-# %% ../../nbs/api/tools/33_assault.ipynb #1071cb70
+# %% ../../nbs/api/tools/33_assault.ipynb #56730853
 TYPES = torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int64, torch.bool
 BYTES_FIRST = torch.uint8, *(t for t in TYPES if t != torch.uint8)
 WHOLE_FIRST = torch.int64, *(t for t in TYPES if t != torch.int64)
@@ -66,7 +66,7 @@ def is_number(
     if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value): return False
     return value > low if above else value >= low
 
-# %% ../../nbs/api/tools/33_assault.ipynb #2fa21653
+# %% ../../nbs/api/tools/33_assault.ipynb #39b24fc3
 @dataclass(frozen=True)
 class Target:
     "A public function under assault."
@@ -79,7 +79,7 @@ class Target:
 class Broken(AssertionError):
     "Something was accepted, refused or answered wrongly, or a message is none."
 
-# %% ../../nbs/api/tools/33_assault.ipynb #22792238
+# %% ../../nbs/api/tools/33_assault.ipynb #b4b3f07a
 def check_refusal(
     error, # an exception
 ):
@@ -108,7 +108,7 @@ def judge(
     if not target.right(answer, **arguments): raise Broken("the answer is wrong")
     return "accepted"
 
-# %% ../../nbs/api/tools/33_assault.ipynb #33333fce
+# %% ../../nbs/api/tools/33_assault.ipynb #cffc33ff
 K, SIDE = 4, 16 # latent dimensions; pixels per side
 
 
@@ -136,7 +136,7 @@ def is_inside(answer): return bool(((answer >= 0) & (answer <= 1)).all())
 
 def draw_generator(): return torch.Generator().manual_seed(0)
 
-# %% ../../nbs/api/tools/33_assault.ipynb #29bf6e44
+# %% ../../nbs/api/tools/33_assault.ipynb #adc44ee0
 def call_perturb(n, shape, dtype, value, rows, k, kind, entry):
     return PSET.perturb(make_tensor((n, *shape), dtype, value), make_tensor((rows, k), kind, entry))
 
@@ -182,7 +182,7 @@ SET_TARGETS = {
         and bool((answer.u.norm(dim=1) <= eps * 1.001).all())),
 }
 
-# %% ../../nbs/api/tools/33_assault.ipynb #33fa3e8d
+# %% ../../nbs/api/tools/33_assault.ipynb #dae79beb
 def call_select(n, more, dtype, quantile):
     x = make_tensor((n, 3, SIDE, SIDE), dtype, .5)
     return select_radius(PSET, x, make_tensor((n + more, 3, SIDE, SIDE), dtype, .5), quantile)
@@ -214,7 +214,7 @@ BALL_TARGETS = {
         lambda answer, n, **_: answer.shape == (n,) and answer.dtype == torch.bool),
 }
 
-# %% ../../nbs/api/tools/33_assault.ipynb #e5d6ab3b
+# %% ../../nbs/api/tools/33_assault.ipynb #f4798ec4
 def call_views(n, dtype, m, kind, low):
     x = make_tensor((n, 3, SIDE, SIDE), dtype, .5)
     index = torch.arange(n).to(kind) + low
@@ -228,8 +228,8 @@ DATA_TARGETS = {
     "corrupt": Target(
         lambda name, n, channels, dtype, severity: corruptions.corrupt(
             name, make_tensor((n, channels, 32, 32), dtype, .5), severity, draw_generator()),
-        dict(name=["contrast", "gaussian_noise", "pixelate", "mist", 3], n=[1, 2], channels=[3, 1, 4], dtype=BYTES_FIRST,
-             severity=[1, 3, 5, 0, 6, -1, 2.5, "1", None, math.nan]),
+        dict(name=["contrast", "gaussian_noise", "pixelate", "mist", 3], n=[1, 2], channels=[3, 1, 4],
+             dtype=BYTES_FIRST, severity=[1, 3, 5, 0, 6, -1, 2.5, "1", None, math.nan]),
         lambda name, n, channels, dtype, severity: name in corruptions.NAMES and channels == 3 and dtype == torch.uint8
         and severity in (1, 2, 3, 4, 5),
         lambda answer, n, **_: answer.shape == (n, 3, 32, 32) and answer.dtype == torch.uint8),
@@ -252,7 +252,7 @@ DATA_TARGETS = {
         None, lambda answer, **_: 0 < answer.coverage <= 1 and min(answer.copies, answer.n_test) > 0 and answer.lr > 0),
 }
 
-# %% ../../nbs/api/tools/33_assault.ipynb #8bb9f34d
+# %% ../../nbs/api/tools/33_assault.ipynb #dbae77e6
 def write_spoiled(
     folder, # where it is written
     kind,   # suffix
@@ -282,12 +282,13 @@ def call_picture(kind, mode, at, byte, resize, crop):
 def call_fit(channels, height, width, dtype, resize, crop):
     return fit_picture(np.ones((channels, height, width), dtype), resize, crop)
 
-# %% ../../nbs/api/tools/33_assault.ipynb #d7cb289c
+# %% ../../nbs/api/tools/33_assault.ipynb #b4a6fed8
 def call_function(dtype, shape, kind):
     x = make_tensor((5, 3, SIDE, SIDE), torch.uint8, 0)
     made = make_tensor((5, *shape), dtype, 0)
     functions = dict(plain=lambda x: made[:len(x)], with_generator=lambda x, generator: made[:len(x)],
-                     three=lambda a, b, c: made, nothing=lambda: made, none=lambda x: None, numbers=lambda x: x.tolist())
+                     three=lambda a, b, c: made, nothing=lambda: made, none=lambda x: None,
+                     numbers=lambda x: x.tolist())
     return perturb_images(functions[kind], x)
 
 

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'OPTIONS', 'EXPERIMENT_COMMANDS', 'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS',
            'SITE_COMMAND', 'COMMANDS', 'INTERRUPTED', 'Usage', 'parse_value', 'parse_parameters', 'join_parameters',
-           'read_parameters', 'data_row', 'data_command', 'find_notebook', 'check_parameters', 'name_output', 'execute',
-           'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set', 'drop_older',
-           'learn_command', 'names_pairs', 'resolve_source', 'open_set', 'open_saved', 'evaluate_command',
+           'read_parameters', 'data_row', 'data_command', 'find_notebook', 'check_parameters', 'name_output',
+           'AboveBar', 'execute', 'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set',
+           'drop_older', 'learn_command', 'names_pairs', 'resolve_source', 'open_set', 'open_saved', 'evaluate_command',
            'sample_command', 'find_classifier', 'open_classifier', 'attack_command', 'certify_command', 'site_command',
            'Parser', 'read_text', 'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure',
            'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
@@ -47,7 +47,7 @@ def parse_parameters(
     if wrong := [w for w in words if not re.match(r"\w+=", w)]: raise Usage(f"-p takes NAME=VALUE, not {wrong[0]!r}")
     return {k: parse_value(v) for k, _, v in (w.partition("=") for w in words)}
 
-# %% ../../nbs/api/tools/27_cli.ipynb #6fb61e26
+# %% ../../nbs/api/tools/27_cli.ipynb #2b403a0f
 def join_parameters(
     words, # of a command
 ):
@@ -158,6 +158,16 @@ def name_output(
     if len(safe) > 80 or safe != asked: safe = f"-{digest(asked.encode())[:8]}"
     return runs_dir() / "notebooks" / f"{stem}-{values.get('preset') or 'quick'}{safe}.ipynb"
 
+# %% ../../nbs/api/tools/27_cli.ipynb #defee158
+class AboveBar:
+    "A stream whose lines are printed above a progress bar on stderr."
+    def write(self, text):
+        from tqdm import tqdm
+        for line in text.splitlines():
+            if line.strip(): tqdm.write(make_printable(line), file=sys.stderr)
+
+    def flush(self): sys.stderr.flush()
+
 # %% ../../nbs/api/tools/27_cli.ipynb #2a2a4b85
 def execute(
     notebook, # path
@@ -176,7 +186,7 @@ def execute(
     begin = time.perf_counter()
     try:
         papermill.execute_notebook(str(notebook), str(out), values, progress_bar=progress, kernel_name="python3",
-                                   cwd=os.getcwd(), extra_arguments=quiet)
+                                   cwd=os.getcwd(), extra_arguments=quiet, stdout_file=AboveBar() if progress else None)
     except PapermillExecutionError as error:
         first, *_ = error.evalue.strip().splitlines() or [""]
         raise RuntimeError(f"{notebook.stem}: {error.ename}: {first} (all of it in {out})") from None
@@ -243,7 +253,7 @@ def list_set(
     report = str(folder / "report.html")
     return dict(set=str(folder), report=report, eps=pset.eps, latent=pset.latent, classifiers=classifiers)
 
-# %% ../../nbs/api/tools/27_cli.ipynb #5170a1c3
+# %% ../../nbs/api/tools/27_cli.ipynb #3996b5df
 def drop_older(
     folder, # of results
     begin,  # of this run, time.time()
@@ -492,11 +502,13 @@ OPTIONS = {
     "--preset": dict(choices=PRESETS, help="how much is computed (default: quick)"),
     "-p": dict(action="append", default=[], metavar="NAME=VALUE",
                help="a parameter of the notebook; may be repeated; -p NAME VALUE is understood as well"),
-    "--pairs": dict(metavar="PAIRS", type=read_text, help="folder of pairs to use instead of those that the set was learned from; "
+    "--pairs": dict(metavar="PAIRS", type=read_text,
+                    help="folder of pairs to use instead of those that the set was learned from; "
                                           "all of them are used"),
     "--function": dict(type=read_text, metavar="FUNCTION", help="camera or FILE.py:NAME, which makes the pairs; "
                                                 "a function that only the set names is not run"),
-    "--images": dict(metavar="IMAGES", type=read_text, help="for a function: a folder of images, or photos, cifar10, mnist, digits"),
+    "--images": dict(metavar="IMAGES", type=read_text,
+                     help="for a function: a folder of images, or photos, cifar10, mnist, digits"),
     "--seed": dict(type=make_number_type(0, whole=True), default=0, help="of all random draws (default: 0)"),
     "--steps": dict(type=make_number_type(1, whole=True), default=50, help="of each search (default: 50)"),
     "--eps": dict(type=make_number_type(0, above=True), help="radius (default: the set's)"),
@@ -666,7 +678,7 @@ def run_or_report(
     except BrokenPipeError: raise # nobody reads
     except Exception as error: return None, report_failure(error, 1, name, as_json)
 
-# %% ../../nbs/api/tools/27_cli.ipynb #3389ef26
+# %% ../../nbs/api/tools/27_cli.ipynb #f8fb4c0c
 def prepare_streams():
     "stdout and stderr escape what their encodings lack; SIGTERM ends a command as Ctrl-C does."
     for stream in (sys.stdout, sys.stderr):
@@ -686,7 +698,8 @@ def run_and_flush(
         return code
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()) # Python flushes again at its end
-        if not isinstance(error, BrokenPipeError): print(f"{name}: can't write to stdout: {error.strerror}", file=sys.stderr)
+        if not isinstance(error, BrokenPipeError):
+            print(f"{name}: can't write to stdout: {error.strerror}", file=sys.stderr)
         return 1
 
 # %% ../../nbs/api/tools/27_cli.ipynb #4e38d146
