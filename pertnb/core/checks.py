@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LAYERS', 'check_number', 'check_radii', 'check_counts', 'check_known', 'check_labels', 'described', 'check_columns',
-           'list_numbers', 'check_claims']
+           'find_numbers', 'check_affordable']
 
 # %% ../../nbs/api/core/00d_checks.ipynb #853ad387
 import math
@@ -85,11 +85,11 @@ def check_columns(
         have = ", ".join(map(str, rows.columns)) or "none"
         raise ValueError(f"rows must have the columns {', '.join(columns)}: {', '.join(missing)} missing from {have}")
 
-# %% ../../nbs/api/core/00d_checks.ipynb #30db3d04
+# %% ../../nbs/api/core/00d_checks.ipynb #ef72d961
 LAYERS = "blocks", "transformers" # arguments of networks that count layers
 
 
-def list_numbers(
+def find_numbers(
     config, # of a network: numbers, text, lists and dicts of them
 ):
     "(name, whole number) of every argument; those in a text are named layers, as the depth in resnet-8 is."
@@ -100,14 +100,14 @@ def list_numbers(
             if isinstance(v, str) and name == "name": yield from (("name", int(n[:9])) for n in re.findall(r"\d+", v))
 
 
-def check_claims(
+def check_affordable(
     config,  # of a network: {argument: value}
     tensors, # {name: tensor} of the file that it comes from
     build,   # () -> the network
 ):
     "ValueError if the file asks for a network that is larger than its own weights."
     total = sum(v.numel() for v in tensors.values())
-    for name, number in list_numbers(config):
+    for name, number in find_numbers(config):
         most = len(tensors) if name in LAYERS else max(total, 1000)
         if number > most: raise ValueError(f"{name} asks for {number}, but the file holds {len(tensors)} tensors "
                                            f"of {total} values")

@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from ..core.checks import check_counts
 from ..core.names import make_printable, quote_error
 from ..core.paths import atomic_write, read_tensors, runs_dir
 from ..core.random import generator
@@ -57,7 +56,7 @@ def load_function(
     if not callable(getattr(module, attribute, None)): raise ValueError(f"{file} has no function {attribute!r}")
     return getattr(module, attribute)
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #9d70a4d0
+# %% ../../nbs/api/experiments/07a_own.ipynb #919bff6b
 def name_function(function): return getattr(function, "__name__", None) or type(function).__name__
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #7e2d3578
@@ -105,7 +104,7 @@ def call(
         raise ValueError(f"{name} must return uint8 {tuple(x.shape)}, as it was given, not {describe_output(y)}")
     return y.detach().as_subclass(torch.Tensor).contiguous()
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #ce3c24a1
+# %% ../../nbs/api/experiments/07a_own.ipynb #c1dc03a6
 MOST_BYTES = 2**34 # of all perturbed images
 
 
@@ -196,7 +195,7 @@ def load_clean(
     labels = torch.tensor([classes.index(k) for k in kinds]) if classes else None
     return images, labels, tuple(map(make_printable, classes))
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #49799c34
+# %% ../../nbs/api/experiments/07a_own.ipynb #b75dc3e8
 def read_window(
     text, # "LOW,HIGH", or "" for none
 ):
@@ -360,7 +359,7 @@ def own_name(
         raise ValueError(f"the name of the case must be that of a folder, not {name!r}: give another by -p name=NAME")
     return name
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #5559f6d9
+# %% ../../nbs/api/experiments/07a_own.ipynb #cc10b81e
 CLAIM = "made_from.txt"
 
 
@@ -413,7 +412,7 @@ def find_source_fault(
         return f"has {unknown[0]!r:.60}, which is none of {', '.join(SOURCE)}"
     try:
         resolve("your_own_pairs", source)
-        check_counts(**{k: source[k] for k in ("copies", "n_train", "n_test")})
+        read_window(source.get("window", ""))
     except ValueError as error: return str(error)
     bad = [k for k in ("pairs", "data", "function") if re.search(r"[\x00-\x1f\x7f-\x9f]", source[k])]
     return f"{bad[0]} holds control characters: {source[bad[0]]!a:.60}" if bad else None
@@ -429,7 +428,7 @@ def read_source(
     if fault := find_source_fault(source): raise ValueError(f"{path}: info.source {fault}; name pairs with --pairs")
     return dict(source)
 
-# %% ../../nbs/api/experiments/07a_own.ipynb #f5c793a2
+# %% ../../nbs/api/experiments/07a_own.ipynb #656df239
 def describe_source(
     case, # Case
     s,    # settings

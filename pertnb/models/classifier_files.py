@@ -10,7 +10,7 @@ import json
 from importlib.resources import files
 from pathlib import Path
 import torch
-from ..core.checks import check_claims
+from ..core.checks import check_affordable
 from ..core.paths import read_tensors, write_tensors
 from .nets import check_classifier, make_classifier
 
@@ -39,7 +39,7 @@ def load_classifier(
     try:
         about = json.loads(header["classifier"])
         check_classifier(about["net"]["name"])
-        check_claims(about["net"], tensors, lambda: make_classifier(**about["net"]))
+        check_affordable(about["net"], tensors, lambda: make_classifier(**about["net"]))
         model, info = make_classifier(**about["net"]), dict(about["info"])
         model.load_state_dict(tensors)
     except Exception as error:

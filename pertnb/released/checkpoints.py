@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 import numpy as np
 import torch
-from ..core.checks import check_claims, check_known
+from ..core.checks import check_affordable, check_known
 from ..models.cvae import CVAE, argument_names, make_cvae
 from ..models.nets import check_classifier, make_classifier
 from .released_nets import IMAGE_SHAPES, POOL, RELEASED_NETS, ReleasedUNet
@@ -297,7 +297,7 @@ def check_network(
     path,  # for the message
 ):
     "ValueError if the network is larger than the state."
-    try: check_claims(sizes, state, build)
+    try: check_affordable(sizes, state, build)
     except ValueError as error: raise ValueError(f"{path}: {error}") from None
 
 

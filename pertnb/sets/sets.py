@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.nn as nn
 from scipy.special import gammainc, gammaincinv, hyp1f1
-from ..core.checks import check_claims, check_number, described
+from ..core.checks import check_affordable, check_number, described
 from ..models.cvae import make_cvae
 from ..core.device import full_precision
 from ..data.pairs import to_float
@@ -348,7 +348,7 @@ def build_network(
 ):
     "The CVAE with these weights; ValueError names the file and the weight that does not fit."
     try:
-        check_claims(config, tensors, lambda: make_cvae(**config))
+        check_affordable(config, tensors, lambda: make_cvae(**config))
         cvae = make_cvae(**config)
     except Exception as error: # of any kind: the file decides what is built
         raise ValueError(f"{path}: {error}") from None
