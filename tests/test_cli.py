@@ -310,7 +310,7 @@ def test_headers(said, evil, learned, name):
 
 def test_source_of_other_types(said, evil):
     wrong = [(dict(n_test="60"), "parameter 'n_test' must be of type int, not '60'"),
-             (dict(copies=0), "copies must be a whole number, at least 1, got 0"),
+             (dict(copies=0), "parameter 'copies' must be at least 1, got 0"),
              (dict(seed=None), "lacks seed")]
     for change, part in wrong:
         folder = evil("camera", **change)

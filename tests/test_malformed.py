@@ -264,7 +264,7 @@ CASES = {
     "PNG is text": (lambda d: data.load_images("cifar10", "train", d / "text"), V, "a.png can't be read as an image"),
     "PNG of another size": (lambda d: data.load_images("cifar10", "train", d / "small"), V, "has shape (3, 28, 28), expected (3, 32, 32)"),
     "class folder missing": (lambda d: data.load_images("cifar10", "train", d / "lacking"), F, "lacks the class folders dog"),
-    "class folders empty": (lambda d: data.load_images("cifar10", "train", d / "empty"), F, "holds no PNG files"),
+    "class folders empty": (lambda d: data.load_images("cifar10", "train", d / "empty"), F, "holds no images"),
     "CIFAR-10 batches damaged": (lambda d: data.load_images("cifar10", "train", d / "batches"), V, "cifar-10-batches-py is incomplete or damaged"),
     "MNIST labels short": (lambda d: data.load_images("mnist", "train", d / "mnist"), V, "holds 4 images and 3 labels"),
     "CIFAR-10-C missing": (lambda d: corrupted.official_cifar10c(["snow"], 5, d / "float"), F, "has no snow.npy"),

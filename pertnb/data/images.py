@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['CIFAR10_CLASSES', 'PHOTOS', 'CLASSES', 'STAND_INS', 'SPLITS', 'TORCHVISION', 'SPLIT_FILES', 'TEST_PART', 'GAP',
-           'SCALES', 'SIZES', 'class_names', 'read_image', 'read_folders', 'torchvision_class', 'read_torchvision',
-           'find_source', 'stamp_split', 'is_reachable', 'socket_timeout', 'download', 'read_photo', 'photo_region',
-           'crops', 'photos', 'digits', 'read_split', 'load_split', 'random_pixels', 'random_images', 'load_images',
-           'published_order', 'resolve_data']
+           'SCALES', 'SIZES', 'class_names', 'read_image', 'is_image', 'read_folders', 'torchvision_class',
+           'read_torchvision', 'find_source', 'stamp_split', 'is_reachable', 'socket_timeout', 'download', 'read_photo',
+           'photo_region', 'crops', 'photos', 'digits', 'read_split', 'find_split_fault', 'load_split', 'random_pixels',
+           'random_images', 'load_images', 'published_order', 'resolve_data']
 
 # %% ../../nbs/api/data/02_data.ipynb #9c7e2e52
 import os
@@ -25,8 +25,10 @@ import torch.nn.functional as F
 from PIL import Image
 from ..core.arrays import find_fault, once, open_array, read_info, save_array, stamp_files
 from ..core.checks import check_counts, check_known
+from ..core.names import quote_error
 from ..core.paths import data_root, locked, shorten_path
 from ..core.probe import probing
+from .pictures import PILLOW, Unsuitable, drop_alpha, find_suffix, read_header
 
 # %% ../../nbs/api/data/02_data.ipynb #a306fd76
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
@@ -61,13 +63,22 @@ def read_image(
 ):
     "One image as uint8 (C, H, W); ValueError if it can't be read or has another shape."
     try:
-        with Image.open(path) as image: a = np.asarray(image.convert("L" if shape[0] == 1 else "RGB"))
-    except OSError as error:
-        raise ValueError(f"{path} can't be read as an image ({error}): replace or delete it") from None
+        if read_header(path).deep: raise Unsuitable("has more than 8 bits per value: save it with 8")
+        with Image.open(path) as image: a = np.asarray(drop_alpha(image).convert("L" if shape[0] == 1 else "RGB"))
+    except Unsuitable as error: raise ValueError(f"{path} {error}") from None
+    except (OSError, SyntaxError) as error:
+        raise ValueError(f"{path} can't be read as an image ({quote_error(error)}): replace or delete it") from None
     a = a.reshape(*a.shape[:2], -1).transpose(2, 0, 1)
     if a.shape != tuple(shape):
         raise ValueError(f"{path} has shape {a.shape}, expected {tuple(shape)}: replace or delete it")
     return a
+
+# %% ../../nbs/api/data/02_data.ipynb #344030e9
+def is_image(
+    name, # of a file
+):
+    "Whether Pillow reads such files; hidden ones are left out."
+    return find_suffix(name) in PILLOW and not name.startswith(".")
 
 # %% ../../nbs/api/data/02_data.ipynb #75ea2a9c
 def read_folders(
@@ -76,13 +87,14 @@ def read_folders(
     shape,   # of every image, (C, H, W)
     workers=8, # threads
 ):
-    "All PNG images below class folders, in one fixed shuffled order: uint8 (N, C, H, W) and labels (N,)."
+    "All images in class folders, in one fixed shuffled order: uint8 (N, C, H, W) and labels (N,)."
     missing = [c for c in classes if not (Path(folder) / c).is_dir()]
     if missing: raise FileNotFoundError(f"{folder} lacks the class folders {', '.join(missing)}")
-    files = sorted((p.name, label, p) for label, c in enumerate(classes) for p in (Path(folder) / c).glob("*.png"))
+    inside = [(label, p) for label, c in enumerate(classes) for p in (Path(folder) / c).iterdir() if is_image(p.name)]
+    files = sorted((p.name, label, p) for label, p in inside)
     empty = [c for label, c in enumerate(classes) if label not in {label for _, label, _ in files}]
     if empty:
-        raise FileNotFoundError(f"{folder} holds no PNG files in its class folders {', '.join(empty)}: unpack it again")
+        raise FileNotFoundError(f"{folder} holds no images in its class folders {', '.join(empty)}: unpack it again")
     order = np.random.default_rng(0).permutation(len(files))
     images = np.empty((len(files), *shape), np.uint8)
     with ThreadPoolExecutor(workers) as pool:
@@ -147,7 +159,7 @@ def stamp_split(
     if source == "folders": folders = [f for c in CLASSES[name] if (f := Path(root) / name / split / c).is_dir()]
 
     def is_read(entry):
-        if source == "folders": return entry.name.endswith(".png")
+        if source == "folders": return is_image(entry.name)
         return entry.name.startswith(SPLIT_FILES[name][split]) and not entry.name.endswith(".gz")
 
     def work(): return stamp_files(entry for folder in folders for entry in os.scandir(folder) if is_read(entry))
@@ -289,6 +301,16 @@ def read_split(
     return *read_folders(Path(root) / name / split, CLASSES[name], shape), info
 
 
+def find_split_fault(
+    files, # of images and of labels
+    stamp, # of the files that they are made from
+):
+    "As `find_fault`; labels are one number per image."
+    fault = find_fault(files, stamp)
+    if fault is None and open_array(files[1]).ndim != 1: return f"{files[1].parent}: {files[1].name} holds no labels"
+    return fault
+
+
 def load_split(
     name,  # "cifar10" or "mnist"
     split, # "train" or "test"
@@ -296,14 +318,14 @@ def load_split(
 ):
     "Images and labels of a split, memory-mapped from ROOT/cache; made there first, or again, if need be."
     files = [Path(root) / "cache" / f"{name}-{split}-{part}.npy" for part in ("images", "labels")]
-    fault = find_fault(files, stamp_split(name, split, root))
+    fault = find_split_fault(files, stamp_split(name, split, root))
     if fault is None: return tuple(map(open_array, files))
     try: images, labels, info = read_split(name, split, root)
     except FileNotFoundError as error: raise FileNotFoundError(f"{fault}; {error}" if fault else str(error)) from None
     labels = labels.astype(np.int64)
     try:
         with locked(f"{files[0]}.lock"):
-            fault = find_fault(files, info["stamp"]) # another process may have been faster
+            fault = find_split_fault(files, info["stamp"]) # another process may have been faster
             if fault is not None:
                 for file, array in zip(files, (images, labels)): save_array(file, array, **info)
     except OSError as error:

@@ -29,6 +29,7 @@ def split_images(
     fraction=1/50, # share set aside
 ):
     "Sorted image indices (train, validation), disjoint, together 0..n-1; at least one image each."
+    check_number("n", n, whole=True)
     if n < 2: raise ValueError(f"{n} image(s) can't be split into training and validation: at least 2 are needed")
     check_number("fraction", fraction)
     if fraction > 1: raise ValueError(f"fraction must be at most 1, got {fraction!r}")

@@ -8,7 +8,7 @@ __all__ = ['OWN_PRESETS', 'OWN_ROW', 'OwnSettings', 'is_example', 'OwnParts', 'D
            'ClassedClassifiers', 'CertifiedClassifiers', 'OwnImages', 'OwnExtremes', 'OwnPairs', 'SavedPairs']
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #facc28de
-from dataclasses import asdict
+import math
 import pandas as pd
 import torch
 from ..certify import smoothing
@@ -47,6 +47,9 @@ OWN_PRESETS = dict(
 class OwnSettings(MendSettings, Source):
     "Settings of 13_your_own_pairs."
     data: str = "photos"       # images for the function: a data set, or a folder of images or class folders
+    resize: int = 0            # shorter side that images of a folder are reduced to; 0: as they are
+    crop: int = 0              # side of the square in their middle that is taken then; 0: all of them
+    window: str = ""           # LOW,HIGH: values deeper than bytes that become 0 and 255; "": by the images
     pairs: str = ""            # folder with clean/ and perturbed/; "": what `function` makes of `data`
     function: str = "camera"   # "camera", or FILE.py:NAME
     name: str = ""             # of the case; "": the folder's or the function's
@@ -171,13 +174,14 @@ class OwnSet(OwnTraining):
         "The set with its radius, mended, and with the names of its pairs; saved in the folder."
         (found, log), case, s = self.training(), self.pairs(), self.settings
         self.keep("split", case.split())
-        source = {k: asdict(s)[k] for k in (*own.SOURCE, *own.LATER)}
+        source = own.describe_source(case, s)
         about = dict(source=source, classes=list(case.train.classes),
                      **self.source(len(case.train), seconds=log.seconds.sum()))
         pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
         if plan := s.plan()["plan"]:
             pairs = PairsOf(self.views()[0].to(self.device), pad=s.pad)
             pset, _ = mend(pset, pairs, plan, s.seed, device=self.device, progress=False)
+        own.claim_folder(self.folder, s)
         pset.save(self.folder / "set.safetensors")
         return pset
 

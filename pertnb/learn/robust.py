@@ -160,6 +160,7 @@ def fit_classifier(
     **kw,     # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a loss: returns it in eval mode, and its log."
+    check_labels(views.labels, len(views.labels), net.get("n_classes", 10))
     build = build_from(partial(build_classifier, net, views), start)
     return fit(f"classifier-{method}", build, loss, views.index, schedule, seed, **kw)
 

@@ -10,8 +10,9 @@ import json
 from importlib.resources import files
 from pathlib import Path
 import torch
+from ..core.checks import check_affordable
 from ..core.paths import read_tensors, write_tensors
-from .nets import make_classifier
+from .nets import check_classifier, make_classifier
 
 # %% ../../nbs/api/models/04d_classifier_files.ipynb #15c7a9ae
 def save_classifier(
@@ -37,6 +38,8 @@ def load_classifier(
     tensors, header = read_tensors(path, advice="train it again")
     try:
         about = json.loads(header["classifier"])
+        check_classifier(about["net"]["name"])
+        check_affordable(about["net"], tensors, lambda: make_classifier(**about["net"]))
         model, info = make_classifier(**about["net"]), dict(about["info"])
         model.load_state_dict(tensors)
     except Exception as error:

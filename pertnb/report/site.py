@@ -227,7 +227,8 @@ def make_card(
     name, (width, height) = write_thumbnail(figure, folder)
     title = html.escape(figure["stem"].replace("_", " "))
     caption, origin = html.escape(figure["caption"]), html.escape(figure["origin"])
-    return CARD.strip().format(page=page, stem=figure["stem"], name=name, title=title, width=width, height=height,
+    stem, name = html.escape(figure["stem"]), html.escape(name)
+    return CARD.strip().format(page=page, stem=stem, name=name, title=title, width=width, height=height,
                                caption=caption, origin=origin)
 
 
@@ -581,8 +582,11 @@ def build_site(
             app = Sphinx(work / "source", None, work / "html", work / "doctrees", "html", SPHINX_CONFIG, status=None,
                          warning=sys.stderr, freshenv=True)
             app.build()
+        whole = out.with_name(f".{out.name}-new") # what is killed here leaves the old site, the new one, or none
+        shutil.rmtree(whole, ignore_errors=True)
+        shutil.copytree(work / "html", whole)
         shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(work / "html", out)
+        whole.rename(out)
     return out / "index.html"
 
 # %% ../../nbs/api/report/25_site.ipynb #708e9023

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_pairs', 'check_latents',
-           'check_image_size', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb', 'perturb_each',
-           'encode', 'at', 'sample', 'with_radius', 'latent_norms', 'select_radius', 'save_set', 'read_about',
-           'build_network', 'load_released', 'load_set', 'packaged_set']
+           'check_image_size', 'check_precision', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb',
+           'perturb_each', 'encode', 'at', 'sample', 'with_radius', 'latent_norms', 'select_radius', 'save_set',
+           'read_about', 'build_network', 'load_released', 'load_set', 'packaged_set']
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.nn as nn
 from scipy.special import gammainc, gammaincinv, hyp1f1
-from ..core.checks import check_number, described
+from ..core.checks import check_affordable, check_number, described
 from ..models.cvae import make_cvae
 from ..core.device import full_precision
 from ..data.pairs import to_float
@@ -32,6 +32,7 @@ def project(
     eps, # radius
 ):
     "The nearest point of the ball of radius eps to each example of u; ‖result‖₂ <= eps to rounding. Zero stays zero."
+    if not torch.is_tensor(eps): check_number("eps", eps)
     norm = u.flatten(1).norm(dim=1).view(-1, *[1] * (u.ndim - 1))
     # a point that is on the sphere to rounding stays as it is: projecting twice is projecting once, bit for bit
     return u * torch.where(norm > eps * (1 + 5e-7), eps / norm.clamp_min(1e-30), 1)
@@ -43,7 +44,7 @@ def truncated_chi(
     eps, # truncation, >= 0
 ):
     "Quantiles of the chi distribution with k degrees of freedom, given that it is at most eps; (n,) in float64."
-    a, top = k / 2, eps**2 / 2
+    a, top = k / 2, min(eps, 1e100)**2 / 2
     whole = gammainc(a, top)
     if whole > 1e-200: return np.minimum((2 * gammaincinv(a, q * whole))**0.5, eps)
     log_q = np.log(np.maximum(q, 1e-300))
@@ -78,7 +79,8 @@ def check_images(
     if not torch.is_tensor(x) or x.ndim != 4 or not x.is_floating_point():
         raise ValueError(f"{name} must be a float tensor (B, C, H, W) with values in [0, 1], got {described(x)}; "
                          "divide uint8 images by 255")
-    low, high = (float(v) for v in x.aminmax()) if x.numel() else (0, 0)
+    if not x.numel(): raise ValueError(f"{name} must hold at least one image, got {described(x)}")
+    low, high = map(float, x.aminmax())
     if not (-1e-4 <= low and high <= 1 + 1e-4):
         raise ValueError(f"{name} must lie in [0, 1] and be finite, got values from {low:.3g} to {high:.3g}")
 
@@ -100,6 +102,8 @@ def check_latents(
     "ValueError unless u is (n, k)."
     if not torch.is_tensor(u) or tuple(u.shape) != (n, k) or not u.is_floating_point():
         raise ValueError(f"u must be ({n}, {k}), one float latent per image, got {described(u)}")
+    if u.device.type == "cpu" and not u.isfinite().all(): # on a GPU that would wait for it at each step of a search
+        raise ValueError("u must be finite, got values that are not")
 
 # %% ../../nbs/api/sets/07_sets.ipynb #4d74efad
 def check_image_size(
@@ -113,6 +117,19 @@ def check_image_size(
     shape = config["channels"], *config["size"]
     if tuple(x.shape[1:]) != shape:
         raise ValueError(f"{name} must be images of shape {shape}, as this set was made for, got {tuple(x.shape[1:])}")
+
+
+def check_precision(
+    x,    # floats
+    cvae, # a CVAE
+    name, # of x, for the message
+):
+    "ValueError unless x has the precision of the network's weights."
+    dtype = next((p.dtype for p in cvae.parameters()), x.dtype)
+    if x.dtype == dtype: return
+    wanted, got = (str(d).removeprefix("torch.") for d in (dtype, x.dtype))
+    raise ValueError(f"{name} must be {wanted}, as the set's weights are, got {got}: "
+                     f"convert it by {name}.to(torch.{wanted})")
 
 
 def check_about(
@@ -176,6 +193,7 @@ def check_set_images(
     "ValueError unless x are float images in [0, 1] of the size that the set was made for."
     check_images(x, name)
     check_image_size(x, pset.cvae, name)
+    check_precision(x, pset.cvae, name)
 
 
 def perturb(
@@ -187,6 +205,7 @@ def perturb(
     "Images (B, C, H, W) in [0, 1] at latents u, differentiable in u."
     if prior is None: pset.check(x)
     check_latents(u, len(x), pset.latent)
+    if prior is None: check_precision(u, pset.cvae, "u")
     mu, sigma = prior or pset.prior(x)
     return pset.cvae.decode(x, u * sigma + mu).clamp(0, 1)
 
@@ -239,6 +258,7 @@ def sample(
     eps=None, # radius (default: the set's)
 ):
     "n random points of each example's set, (B, n, C, H, W); u from the normal truncated to eps."
+    check_number("n", n, 1, whole=True)
     decode, gen = at(pset, x), given_or_global(generator, x.device)
     u = sample_ball(len(x) * n, pset.latent, pset.eps if eps is None else eps, gen).to(x)
     return torch.stack([decode(v) for v in u.view(len(x), n, -1).unbind(1)], 1)
@@ -331,7 +351,9 @@ def build_network(
     tensors, # {name: tensor}
 ):
     "The CVAE with these weights; ValueError names the file and the weight that does not fit."
-    try: cvae = make_cvae(**config)
+    try:
+        check_affordable(config, tensors, lambda: make_cvae(**config))
+        cvae = make_cvae(**config)
     except Exception as error: # of any kind: the file decides what is built
         raise ValueError(f"{path}: {error}") from None
     expected = cvae.state_dict()

@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'OPTIONS', 'EXPERIMENT_COMMANDS', 'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS',
-           'SITE_COMMAND', 'COMMANDS', 'Usage', 'parse_value', 'parse_parameters', 'data_row', 'data_command',
-           'find_notebook', 'check_parameters', 'name_output', 'execute', 'run_command', 'stages_command',
-           'learn_values', 'find_learning_notebook', 'list_set', 'learn_command', 'names_pairs', 'resolve_source',
-           'open_set', 'open_saved', 'evaluate_command', 'sample_command', 'find_classifier', 'open_classifier',
-           'attack_command', 'certify_command', 'site_command', 'Parser', 'make_number_type', 'add_command',
-           'make_parser', 'to_json', 'report_failure', 'run_or_report', 'run_parsed', 'main', 'script']
+           'SITE_COMMAND', 'COMMANDS', 'INTERRUPTED', 'Usage', 'parse_value', 'parse_parameters', 'join_parameters',
+           'read_parameters', 'data_row', 'data_command', 'find_notebook', 'check_parameters', 'name_output',
+           'AboveBar', 'execute', 'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set',
+           'drop_older', 'learn_command', 'names_pairs', 'resolve_source', 'open_set', 'open_saved', 'evaluate_command',
+           'sample_command', 'find_classifier', 'open_classifier', 'attack_command', 'certify_command', 'site_command',
+           'Parser', 'read_text', 'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure',
+           'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
@@ -18,9 +19,11 @@ import math
 import os
 import re
 import sys
-from contextlib import nullcontext, redirect_stdout
+import signal
+import time
+from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
-from ..core.names import PRESETS
+from ..core.names import PRESETS, make_printable
 
 # %% ../../nbs/api/tools/27_cli.ipynb #958c8403
 class Usage(Exception):
@@ -43,6 +46,29 @@ def parse_parameters(
     "The dict; Usage if a word does not have that form."
     if wrong := [w for w in words if not re.match(r"\w+=", w)]: raise Usage(f"-p takes NAME=VALUE, not {wrong[0]!r}")
     return {k: parse_value(v) for k, _, v in (w.partition("=") for w in words)}
+
+# %% ../../nbs/api/tools/27_cli.ipynb #2b403a0f
+def join_parameters(
+    words, # of a command
+):
+    "The words with `-p NAME VALUE`, papermill's form, as `-p NAME=VALUE`."
+    out, left = [], list(words)
+    while left:
+        out.append(left.pop(0))
+        is_pair = out[-1] == "-p" and len(left) > 1 and re.fullmatch(r"\w+", left[0])
+        if is_pair and not re.match("--?[A-Za-z]", left[1]): out.append(f"{left.pop(0)}={left.pop(0)}")
+    return out
+
+
+def read_parameters(args):
+    "The parameters of a command with its preset; Usage if that is unknown, or named twice and differently."
+    values = parse_parameters(args.p)
+    named = values.pop("preset", None)
+    if args.preset and named not in (None, args.preset):
+        raise Usage(f"--preset {args.preset} and -p preset={named} differ: give one of them")
+    preset = named or args.preset or "quick"
+    if preset not in PRESETS: raise Usage(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}")
+    return dict(values, preset=preset)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #277fc3b1
 PACKAGED_DATA = {
@@ -132,6 +158,16 @@ def name_output(
     if len(safe) > 80 or safe != asked: safe = f"-{digest(asked.encode())[:8]}"
     return runs_dir() / "notebooks" / f"{stem}-{values.get('preset') or 'quick'}{safe}.ipynb"
 
+# %% ../../nbs/api/tools/27_cli.ipynb #defee158
+class AboveBar:
+    "A stream whose lines are printed above a progress bar on stderr."
+    def write(self, text):
+        from tqdm import tqdm
+        for line in text.splitlines():
+            if line.strip(): tqdm.write(make_printable(line), file=sys.stderr)
+
+    def flush(self): sys.stderr.flush()
+
 # %% ../../nbs/api/tools/27_cli.ipynb #2a2a4b85
 def execute(
     notebook, # path
@@ -150,7 +186,7 @@ def execute(
     begin = time.perf_counter()
     try:
         papermill.execute_notebook(str(notebook), str(out), values, progress_bar=progress, kernel_name="python3",
-                                   cwd=os.getcwd(), extra_arguments=quiet)
+                                   cwd=os.getcwd(), extra_arguments=quiet, stdout_file=AboveBar() if progress else None)
     except PapermillExecutionError as error:
         first, *_ = error.evalue.strip().splitlines() or [""]
         raise RuntimeError(f"{notebook.stem}: {error.ename}: {first} (all of it in {out})") from None
@@ -160,14 +196,15 @@ def execute(
 def run_command(args):
     "Run an experiment's notebook."
     from pertnb.core.paths import figures_dir, shorten_path, tables_dir
-    notebook, values = find_notebook(args.notebook), dict(parse_parameters(args.p), preset=args.preset)
+    notebook, values = find_notebook(args.notebook), read_parameters(args)
     check_parameters(notebook.stem, values)
+    preset = values["preset"]
     out = Path(args.out) if args.out else name_output(notebook.stem, values)
     seconds = execute(notebook, values, out, not args.json)
-    where = dict(notebook=str(out), figures=str(figures_dir(args.preset)), tables=str(tables_dir(args.preset)))
-    lines = [f"{notebook.stem}, {args.preset}: done in {seconds:.0f} s"]
+    where = dict(notebook=str(out), figures=str(figures_dir(preset)), tables=str(tables_dir(preset)))
+    lines = [f"{notebook.stem}, {preset}: done in {seconds:.0f} s"]
     lines += [f"{k:10}{shorten_path(v)}" for k, v in where.items()]
-    return dict(where, experiment=notebook.stem, preset=args.preset, seconds=seconds), "\n".join(lines)
+    return dict(where, experiment=notebook.stem, preset=preset, seconds=seconds), "\n".join(lines)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #1d1c17a6
 def stages_command(args):
@@ -179,16 +216,19 @@ def stages_command(args):
 def learn_values(args):
     "Parameters of notebook 13: a folder of pairs or a function, with absolute paths."
     from pertnb.experiments import own
-    values = dict(parse_parameters(args.p), preset=args.preset)
-    if "out" in values: raise Usage("the folder of the results is given by --out, not by -p out=")
+    values = read_parameters(args)
+    sizes = {k: getattr(args, k) for k in ("resize", "crop") if getattr(args, k)}
+    elsewhere = dict(out="--out", pairs="PAIRS", function="PAIRS", data="--images", **{k: f"--{k}" for k in sizes})
+    for k in values.keys() & elsewhere.keys(): raise Usage(f"{k} is given by {elsewhere[k]}, not by -p {k}=")
+    values |= sizes
     built_in = args.pairs in own.BUILT_IN_FUNCTIONS
     if args.images is None and not built_in and not re.search(r"\.py:\w+$", args.pairs):
         return dict(values, pairs=str(Path(args.pairs).resolve()))
     function, data = args.pairs, args.images or "photos"
     if Path(data).is_dir(): data = str(Path(data).resolve())
     if not built_in:
-        file, colon, name = function.rpartition(":")
-        if not colon: raise Usage(f"--images go with a function, camera or FILE.py:NAME, not with {function!r}")
+        file, _, name = function.rpartition(":")
+        if not file: raise Usage(f"--images go with a function, camera or FILE.py:NAME, not with {function!r}")
         function = f"{Path(file).resolve()}:{name}"
     return dict(values, function=function, data=data)
 
@@ -213,10 +253,21 @@ def list_set(
     report = str(folder / "report.html")
     return dict(set=str(folder), report=report, eps=pset.eps, latent=pset.latent, classifiers=classifiers)
 
+# %% ../../nbs/api/tools/27_cli.ipynb #3996b5df
+def drop_older(
+    folder, # of results
+    begin,  # of this run, time.time()
+):
+    "Remove sets and classifiers that this run did not write; FileNotFoundError if it left no set."
+    for file in folder.glob("*.safetensors"):
+        if file.stat().st_mtime < begin - 2: file.unlink() # a file system may keep times in steps of two seconds
+    if not (folder / "set.safetensors").is_file():
+        raise FileNotFoundError(f"{folder} was removed or changed while pertnb learn ran: run it again")
+
 # %% ../../nbs/api/tools/27_cli.ipynb #ac27edd0
 def learn_command(args):
     "From pairs to a set, its report and a robust model."
-    from pertnb.experiments import presets
+    from pertnb.experiments import own, presets
     from pertnb.experiments.own_pairs import OwnPairs
     from pertnb.core.paths import shorten_path
     values = dict(learn_values(args), out=str(Path(args.out).resolve()) if args.out else "")
@@ -226,7 +277,10 @@ def learn_command(args):
     if args.check:
         counts = [len(part) for part in (case.train, case.validation, case.test)]
         return dict(check=list(case.lines), images=counts), "\n".join(case.lines) or "checked: nothing to mend"
-    seconds = execute(find_learning_notebook(), dict(values, out=str(folder)), folder / "report.ipynb", not args.json)
+    notebook, begin = find_learning_notebook(), time.time()
+    own.claim_folder(folder, section.settings)
+    seconds = execute(notebook, dict(values, out=str(folder)), folder / "report.ipynb", not args.json)
+    drop_older(folder, begin)
     section.report()
     made = list_set(section)
     lines = [f"learned in {seconds:.0f} s: radius {made['eps']:.2f} in {made['latent']} dimensions",
@@ -277,7 +331,8 @@ def open_set(args):
     if not args.pairs or names_pairs(pset, args.pairs):
         return pset, folder, own.gather(resolve_source(pset, args), own.read_learned(folder)).test
     if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
-    return pset, folder, own.mix(screen_pairs(read_pairs(args.pairs, classes or None, 1))[0], args.seed)
+    how = own.read_how(pset.info, args.set)
+    return pset, folder, own.mix(screen_pairs(read_pairs(args.pairs, classes or None, 1, **how))[0], args.seed)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #e3ab3c0f
 def open_saved(
@@ -326,7 +381,7 @@ def sample_command(args):
     if args.images:
         if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function")
         pset, _ = own.load_own(args.set)
-        images, _, _ = own.load_clean(args.images, "train")
+        images, _, _ = own.load_clean(args.images, "train", **own.read_how(pset.info, args.set))
     else:
         pset, _, test = open_set(args)
         images = test.images
@@ -430,34 +485,44 @@ class Parser(argparse.ArgumentParser):
     def error(self, message): raise Usage(f"{message} (see {self.prog} --help)")
 
 
+def read_text(text):
+    "A type for argparse: a text that is not empty."
+    if text: return text
+    raise argparse.ArgumentTypeError("expected a name, got nothing")
+
+
 def make_number_type(
     low=0,       # smallest
     whole=False, # an int
     above=False, # `low` itself is too small
+    below=2**53, # too large
 ):
     "A type for argparse: a finite number, at least `low` (with `above`: above it)."
     expected = f"{'a whole number' if whole else 'a number'} {'above' if above else 'of at least'} {low}"
+    if below < 2**53: expected += f" and below {below}"
     def read(text):
         try: value = (int if whole else float)(text)
         except ValueError: value = math.nan
-        if math.isfinite(value) and (value > low if above else value >= low): return value
+        if (value > low if above else value >= low) and value < below: return value
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return read
 
 # %% ../../nbs/api/tools/27_cli.ipynb #7f7bd403
 OPTIONS = {
-    "--preset": dict(default="quick", choices=PRESETS,
-                     help="how much is computed (default: quick)"),
-    "-p": dict(action="append", default=[], metavar="NAME=VALUE", help="a parameter of the notebook; may be repeated"),
-    "--pairs": dict(metavar="PAIRS", help="folder of pairs to use instead of those that the set was learned from; "
+    "--preset": dict(choices=PRESETS, help="how much is computed (default: quick)"),
+    "-p": dict(action="append", default=[], metavar="NAME=VALUE",
+               help="a parameter of the notebook; may be repeated; -p NAME VALUE is understood as well"),
+    "--pairs": dict(metavar="PAIRS", type=read_text,
+                    help="folder of pairs to use instead of those that the set was learned from; "
                                           "all of them are used"),
-    "--function": dict(metavar="FUNCTION", help="camera or FILE.py:NAME, which makes the pairs; "
+    "--function": dict(type=read_text, metavar="FUNCTION", help="camera or FILE.py:NAME, which makes the pairs; "
                                                 "a function that only the set names is not run"),
-    "--images": dict(metavar="IMAGES", help="for a function: a folder of images, or photos, cifar10, mnist, digits"),
+    "--images": dict(metavar="IMAGES", type=read_text,
+                     help="for a function: a folder of images, or photos, cifar10, mnist, digits"),
     "--seed": dict(type=make_number_type(0, whole=True), default=0, help="of all random draws (default: 0)"),
     "--steps": dict(type=make_number_type(1, whole=True), default=50, help="of each search (default: 50)"),
     "--eps": dict(type=make_number_type(0, above=True), help="radius (default: the set's)"),
-    "--classifier": dict(metavar="NAME",
+    "--classifier": dict(metavar="NAME", type=read_text,
                          help="a classifier in the set's folder, or a file (default: cvae_adversarial)"),
     "--n": dict(type=make_number_type(1, whole=True), help="test images, at most"),
 }
@@ -485,6 +550,10 @@ EXPERIMENT_COMMANDS = {
         {"pairs": dict(metavar="PAIRS", help="folder with clean/NAME.png and perturbed/NAME.png or NAME__1.png, ...; "
                                              "or a function: camera, FILE.py:NAME"),
          "--images": {},
+         "--resize": dict(type=make_number_type(16, whole=True), metavar="PIXELS",
+                          help="reduce the images, so that the shorter side has so many pixels"),
+         "--crop": dict(type=make_number_type(16, whole=True), metavar="PIXELS",
+                        help="then take the square of so many pixels in the middle"),
          "--preset": {},
          "-p": {},
          "--out": dict(metavar="FOLDER", help="of all results (default: runs/own/NAME)"),
@@ -538,7 +607,8 @@ SET_COMMANDS = {
                           help="largest one to certify; decides the noise (default: the median norm)"),
          "--draws": dict(type=make_number_type(10, whole=True), default=1000,
                          help="per image, at most (default: 1000)"),
-         "--alpha": dict(type=float, default=.001, help="allowed probability of a wrong certificate (default: 0.001)"),
+         "--alpha": dict(type=make_number_type(0, above=True, below=1), default=.001,
+                        help="allowed probability of a wrong certificate (default: 0.001)"),
          "--seed": {}}),
 }
 
@@ -595,12 +665,15 @@ def report_failure(
     as_json, # also as an object on stdout
 ):
     "Print one line on stderr; the exit code."
-    line = " ".join(str(error).split()) or type(error).__name__
+    line = make_printable(" ".join(str(error).split())) or type(error).__name__
     if not isinstance(error, (Usage, ValueError, OSError, RuntimeError)): line = f"{type(error).__name__}: {line}"
     faults = dict(faults=error.lines) if hasattr(error, "lines") else {}
     if as_json: print(json.dumps(dict(error=line, **faults)))
     print(f"{name}: {line}", file=sys.stderr)
     return code
+
+
+INTERRUPTED = "interrupted; what was finished is kept, and the same command goes on from there"
 
 
 def run_or_report(
@@ -611,8 +684,33 @@ def run_or_report(
     "(what work() returns, 0); or, if it fails or is interrupted, one line on stderr, and (None, exit code)."
     try: return work(), 0
     except Usage as error: return None, report_failure(error, 2, name, as_json)
-    except KeyboardInterrupt: return None, report_failure(RuntimeError("interrupted"), 1, name, as_json)
+    except KeyboardInterrupt: return None, report_failure(RuntimeError(INTERRUPTED), 1, name, as_json)
+    except BrokenPipeError: raise # nobody reads
     except Exception as error: return None, report_failure(error, 1, name, as_json)
+
+# %% ../../nbs/api/tools/27_cli.ipynb #f8fb4c0c
+def prepare_streams():
+    "stdout and stderr escape what their encodings lack; SIGTERM ends a command as Ctrl-C does."
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"): stream.reconfigure(errors="backslashreplace")
+    def stop(number, frame): raise KeyboardInterrupt
+    with suppress(ValueError): signal.signal(signal.SIGTERM, stop) # not in the main thread: as it was
+
+
+def run_and_flush(
+    work, # () -> exit code
+    name, # of the program and command
+):
+    "The exit code of work(); 1 if stdout can't be written."
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()) # Python flushes again at its end
+        if not isinstance(error, BrokenPipeError):
+            print(f"{name}: can't write to stdout: {error.strerror}", file=sys.stderr)
+        return 1
 
 # %% ../../nbs/api/tools/27_cli.ipynb #4e38d146
 def run_parsed(
@@ -627,7 +725,7 @@ def main(
     name=None, # of the program, for messages (default: pertnb and its command)
 ):
     "The exit code: 0 done, 1 failed, 2 wrong usage, or the one that the result has as `status`."
-    words = sys.argv[1:] if argv is None else list(map(str, argv))
+    words = join_parameters(sys.argv[1:] if argv is None else map(str, argv))
     name = name or (f"pertnb {words[0]}" if words and words[0] in COMMANDS else "pertnb")
     try: args, code = run_or_report(lambda: make_parser().parse_args(words), name, "--json" in words)
     except SystemExit as done: return int(done.code or 0) # --help
@@ -642,8 +740,15 @@ def main(
     done, code = run_or_report(lambda: run_parsed(args), name, args.json)
     if code: return code
     result, text = done
-    print(json.dumps(to_json(result), ensure_ascii=False) if args.json else text)
+    lines = [json.dumps(to_json(result), ensure_ascii=False)] if args.json else map(make_printable, text.split("\n"))
+    print(*lines, sep="\n")
     return result.get("status", 0)
 
 
-def script(): sys.exit(main())
+def script(
+    argv=None, # as in `main`
+    name=None, # as in `main`
+):
+    "Run a command as a process: ends it with the exit code."
+    prepare_streams()
+    sys.exit(run_and_flush(lambda: main(argv, name), name or "pertnb"))

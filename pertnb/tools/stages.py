@@ -32,7 +32,7 @@ from ..learn import robust
 from ..measure import quality
 from ..report import tables
 from . import estimate
-from .cli import Usage, main
+from .cli import INTERRUPTED, Usage, main, script
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #e62243b1
 def make_section(
@@ -47,6 +47,7 @@ def make_section(
         raise ValueError("the stages need colour images of 32 x 32 pixels: "
                          f"expected auto, cifar10 or photos, got {data!r}")
     section = Cifar10C(settings, device)
+    if section.device.type == "meta": raise ValueError("unknown device 'meta': nothing is computed there")
     section.data # a wrong name is an error now
     return section
 
@@ -299,4 +300,4 @@ def run_from_words(
 
 
 is_command = getattr(globals().get("__spec__"), "name", "") == "pertnb.tools.stages" # a notebook is __main__ too
-if __name__ == "__main__" and is_command: sys.exit(run_from_words())
+if __name__ == "__main__" and is_command: script(["stages", *sys.argv[1:]], COMMAND)
