@@ -19,7 +19,7 @@ from ..measure.quality import METRICS, seed_metrics
 from ..report.tables import PAPER
 from ..sets.sets import project
 
-# %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #f16d4697
+# %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #d5ca1936
 RESAMPLING = {"bilinear": "rts", "nearest": "rts_nearest"} # value of the setting: name of the truth
 NETWORKS = {"text": "", "released": ", released network"}  # value of the setting: what the rows are called after it
 
@@ -29,7 +29,7 @@ MNIST_RTS_PAPER = dict(MNIST_PAPER, likelihoods=("bce", "mse"), epochs=100., bat
 
 # %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #3bacd46c
 @experiment("mnist_rts", smoke=dict(MNIST_SMOKE, likelihoods=("bce", "mse")), quick={},
-            overnight=dict(n_train=60_000, n_test=200, epochs=4., batch_size=64, lr=1.5e-3, pgd_steps=50, n_grid=8,
+            overnight=dict(n_train=60_000, n_test=200, epochs=25., batch_size=64, lr=1.5e-3, pgd_steps=50, n_grid=8,
                            mend_images=20_000, excess_steps=60, robust_epochs=1.),
             fast=dict(MNIST_RTS_PAPER, mend_images=60_000), paper=dict(MNIST_RTS_PAPER, **AS_PRINTED))
 class RtsSettings(MnistSettings):
