@@ -96,6 +96,13 @@ class LightingSettings(MendSettings, UNetSettings):
     n_searched: int = 8     # test scenes whose sets are searched for their worst points, at most
     excess_steps: int = 20
     mend_images: int = 800
+    exposure_weight: float = 0. # what global under- and over-exposure costs in mending, beside the excess
+
+    def plan(self):
+        "As of MendSettings, with the exposure's weight."
+        asked = super().plan()
+        if asked["plan"] is None: return asked
+        return dict(asked, plan=replace(asked["plan"], exposure=self.exposure_weight))
 
     def net(self):
         "Arguments of cvae.make_cvae."
@@ -167,7 +174,7 @@ PAPER_PGD = dict(train_steps=7, train_step_size=0.2, pgd_steps=50, auto_steps=50
 class SegmentSettings(Segmenting):
     "Settings of 08_mi_robust."
     methods: tuple[str, ...] = ("fixed", "mi", "cvae_augmentation", "cvae_adversarial")
-    mix: str = "max"        # loss of adversarial training: "max" of clean and adversarial, "pixels" (that of each pixel), "adversarial"
+    mix: str = "max"        # loss of adversarial training: one of segment.SEGMENT_MIXES
     train_steps: int = 3    # of PGD in training
     train_step_size: float = 0.4 # ... of this share of the radius each; in the paper 7 steps of 0.2
     pgd_steps: int = 20     # of PGD in evaluation, at each radius
@@ -259,7 +266,7 @@ class LightingSet(LightingScenes):
         "{column of the tables: radius} of the first stage's set."
         return dict(zip(("eps 50%", "eps 75%", "eps full"), (*self.pset.percentiles[1:], self.pset.eps)))
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #b028d167
+# %% ../../nbs/api/experiments/04_lighting.ipynb #f305c9de
 def weigh_ball(
     eps, # radius
     k,   # latent dimensions
@@ -622,7 +629,7 @@ class CertifiedMaps(LightingNetworks):
         with full_precision(): seen = [self.predict("cvae_smoothing", to_float(part)) for part in x.split(25)]
         return pd.Series((100 * (torch.cat(seen) == y).float().mean((1, 2))).cpu().numpy())
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #53852dc7
+# %% ../../nbs/api/experiments/04_lighting.ipynb #2557de92
 def count_map_draws(
     n,      # draws that certify one pixel
     alpha,  # allowed probability of a wrong certificate
