@@ -1368,6 +1368,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                               'pertnb/experiments/mnist.py'),
                                           'pertnb.experiments.mnist.Mnist.judged': ( 'api/experiments/mnist.html#mnist.judged',
                                                                                      'pertnb/experiments/mnist.py'),
+                                          'pertnb.experiments.mnist.Mnist.tell_worst': ( 'api/experiments/mnist.html#mnist.tell_worst',
+                                                                                         'pertnb/experiments/mnist.py'),
                                           'pertnb.experiments.mnist.Mnist.write_judged': ( 'api/experiments/mnist.html#mnist.write_judged',
                                                                                            'pertnb/experiments/mnist.py'),
                                           'pertnb.experiments.mnist.MnistClassifiers': ( 'api/experiments/mnist.html#mnistclassifiers',

@@ -491,3 +491,10 @@ class Mnist(MnistLegible):
                    f"{worst['cvae_adversarial']:.1f}% after adversarial training in the learned set, "
                    f"{worst['standard']:.1f}% after standard training.")
         return self.write_table(table.drop(columns=["accuracy", "method"]), f"{self.stem}_robust", n, caption)
+
+    def tell_worst(self):
+        "What training in the learned set gives against one random true perturbation and against the worst: sentences."
+        table, n = self.judged().set_index(["method", "column"]).value, len(self.test_pairs())
+        return [f"{name}: {table[method, 'Random true']:.1f}% under a random true perturbation, "
+                f"{table[method, 'Worst true']:.1f}% under the worst {self.noun} that was found (n = {n:,})"
+                for method, name in DIGIT_METHODS.items()]
