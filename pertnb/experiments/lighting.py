@@ -56,8 +56,8 @@ PAPER_UNET = dict(widths=(64, 128, 256, 512, 512), patch=1, batch_size=64, lr=1e
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #2c9a1c83
 AS_RELEASED = dict(beta_held=True, every_pair=True)
-PAPER_MI = dict(PAPER_UNET, **AS_RELEASED, mip=5, latents=(128, 64, 32, 16, 16), features=16, pool=(125, 187), skip=False,
-                pairs=0, clip=0.)
+PAPER_MI = dict(PAPER_UNET, **AS_RELEASED, mip=5, latents=(128, 64, 32, 16, 16), features=16, pool=(125, 187),
+                skip=False, pairs=0, clip=0.)
 LIGHTING_PRESETS = dict(
     smoke=dict(SMOKE_UNET, mip=7, finetune=((6, 1., .25, 1.),), n_train=4, n_test=2, n_pairs=4, n_real=2,
                latents=(4, 4, 2, 2), pool=(15, 23), features=2, pairs=8, pgd_steps=2, n_samples=2, mend_images=8,
@@ -266,7 +266,7 @@ class LightingSet(LightingScenes):
         "{column of the tables: radius} of the first stage's set."
         return dict(zip(("eps 50%", "eps 75%", "eps full"), (*self.pset.percentiles[1:], self.pset.eps)))
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #f305c9de
+# %% ../../nbs/api/experiments/04_lighting.ipynb #c90166b7
 def weigh_ball(
     eps, # radius
     k,   # latent dimensions
@@ -629,7 +629,7 @@ class CertifiedMaps(LightingNetworks):
         with full_precision(): seen = [self.predict("cvae_smoothing", to_float(part)) for part in x.split(25)]
         return pd.Series((100 * (torch.cat(seen) == y).float().mean((1, 2))).cpu().numpy())
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #2557de92
+# %% ../../nbs/api/experiments/04_lighting.ipynb #40327a31
 def count_map_draws(
     n,      # draws that certify one pixel
     alpha,  # allowed probability of a wrong certificate
@@ -646,9 +646,9 @@ class CertifiedTables(CertifiedMaps):
         "Whether the draws suffice for the full radius of all pixels of a map at once, in one sentence."
         s, pixels = self.settings, self.images()[1][0].numel()
         wanted = count_map_draws(s.n, s.alpha, pixels)
-        return (f"σ = {self.sigma:.2f} is what {s.n:,} draws that all agree need for the full radius of one pixel. For all "
-                f"{pixels:,} pixels of a map at once it takes {wanted:,}: with {s.n:,} no map has that radius, whatever "
-                "the network.")
+        return (f"σ = {self.sigma:.2f} is what {s.n:,} draws that all agree need for the full radius of one pixel. "
+                f"For all {pixels:,} pixels of a map at once it takes {wanted:,}: with {s.n:,}, no map has that radius, "
+                "whatever the network.")
 
     @step
     def tabulate(self):

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['RENDERED', 'PATHS', 'RELEASED', 'SECTIONS', 'tell_training', 'run_notebook', 'train_row', 'train_control',
-           'train_classifier', 'list_mnist_stages', 'make_mnist', 'find_mips', 'render_finest', 'train_lights',
+           'train_reader', 'list_mnist_stages', 'make_mnist', 'find_mips', 'render_finest', 'train_lights',
            'train_segmentation', 'certify_lights', 'list_lighting_stages', 'make_lighting']
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #0a7ab4bc
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #726a7be5
 from functools import partial
 from pathlib import Path
 from ..core.checks import check_counts
@@ -21,9 +21,9 @@ from ..experiments.mnist_linf import MnistLinf
 from ..experiments.mnist_rts import MnistRts
 from ..learn.truth import DIGIT_METHODS
 from .cli import execute, find_notebook, name_output
-from .stages import Plan
+from .stages import StagePlan
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #2f99d29a
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #6b48c8c8
 def tell_training(
     name,  # of what was trained
     log,   # of a training
@@ -46,7 +46,7 @@ def run_notebook(
     execute(notebook, values, name_output(notebook.stem, values), progress=False)
     return 0, None
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #20e3e63c
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #180f3a53
 def train_row(
     s,        # Mnist
     row,      # of the table
@@ -63,14 +63,14 @@ def train_control(
     return tell_training(s.control, s.learn_control(s.first_row).log, s.settings.batch_size)
 
 
-def train_classifier(
+def train_reader(
     s,      # Mnist
     method, # one of DIGIT_METHODS
 ):
     "The classifier of a method."
     return tell_training(method, s.classifier(method)[1], s.settings.robust_batch_size)
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #c1d92e2c
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #55bee625
 def list_mnist_stages(
     s,       # Mnist
     word,    # number of its notebook
@@ -83,7 +83,7 @@ def list_mnist_stages(
     shares = {} if word == "01" else {"a sixteenth": 1/16, "a quarter": 1/4}
     for part, share in shares.items():
         table[f"{name(s.first_row)} on {part}"] = partial(train_row, row=s.first_row, share=share)
-    table |= {f"classifier {method}": partial(train_classifier, method=method) for method in DIGIT_METHODS}
+    table |= {f"classifier {method}": partial(train_reader, method=method) for method in DIGIT_METHODS}
     return table | {f"notebook {word}": partial(run_notebook, word=word, **given)}
 
 
@@ -95,10 +95,10 @@ def make_mnist(
     s = kind(presets.resolve(experiment, dict(given, preset=preset, data=data, seed=seed)), device)
     again = partial(make_mnist, kind, experiment, word, given, preset, data, seed, device)
     stem = s.stem.removeprefix("mnist_")
-    s.plan = Plan(f"section {s.stem}", f"stages_{stem}", list_mnist_stages(s, word, **given), again, s.settings.n_train)
+    s.plan = StagePlan(f"section {s.stem}", f"stages_{stem}", list_mnist_stages(s, word, **given), again, s.settings.n_train)
     return s
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #0fb6fd2d
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #f3d0387b
 RENDERED = {"train": 165, "val": 25, "test": 30} # scenes of each part
 PATHS = 64 # per pixel at mip 3, as many as 256 at mip 4
 
@@ -127,7 +127,7 @@ def render_finest(
             made += 1
     return made, None
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #56a34926
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #6e0f1711
 def train_lights(
     s,   # Lighting, with settings of 07
     row, # of the tables
@@ -154,7 +154,7 @@ def certify_lights(
     section.certify()
     return section.settings.n_images * (section.settings.n0 + section.settings.n), None
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #c26885ee
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #bee29da6
 def list_lighting_stages(
     s, # Lighting, with settings of 07
 ):
@@ -174,13 +174,14 @@ def make_lighting(
 ):
     "The lighting section with a plan; `others` are the sections of 08 and 09."
     given = dict(preset=preset, data=data, seed=seed)
-    s, robust, certified = (Lighting(presets.resolve(name, given), device) for name in ("mi_cvae", "mi_robust", "mi_certified"))
+    names = "mi_cvae", "mi_robust", "mi_certified"
+    s, robust, certified = (Lighting(presets.resolve(name, given), device) for name in names)
     s.others = dict(robust=robust, certified=certified)
     again = partial(make_lighting, preset, data, seed, device)
-    s.plan = Plan("lighting section", "stages_mi", list_lighting_stages(s), again, s.settings.n_train)
+    s.plan = StagePlan("lighting section", "stages_mi", list_lighting_stages(s), again, s.settings.n_train)
     return s
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #31eeb352
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #c2e33f3a
 RELEASED = dict(resampling="nearest", network="released")
 SECTIONS = {"mi": make_lighting,
             "mnist_linf": partial(make_mnist, MnistLinf, "mnist_linf", "01", {}),

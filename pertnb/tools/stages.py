@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STAGES', 'CIFAR10C', 'CONTINUE', 'COMMAND', 'is_command', 'make_section', 'Stage', 'tell_set', 'tell_classifier',
-           'tell_noise', 'tell_quality', 'tell_judged', 'tell_certified', 'check_stages', 'Plan', 'plan_of',
+           'tell_noise', 'tell_quality', 'tell_judged', 'tell_certified', 'check_stages', 'StagePlan', 'plan_of',
            'estimate_stages', 'announce_stages', 'run_stage', 'read_ledger', 'list_unfinished', 'describe_stage',
            'tabulate_stages', 'write_stages', 'find_section', 'run_stages', 'run_from_words']
 
@@ -147,8 +147,8 @@ def check_stages(
     for name in asked: check_known("stage", name, known)
     return [n for n in known if n in asked]
 
-# %% ../../nbs/api/tools/29a_stages.ipynb #3e0417c0
-class Plan(NamedTuple):
+# %% ../../nbs/api/tools/29a_stages.ipynb #dfaa8aeb
+class StagePlan(NamedTuple):
     "The stages of a section, and what is said of them."
     title: str       # of the section
     stem: str        # of the table
@@ -163,7 +163,7 @@ def plan_of(
     "The plan of a section."
     if hasattr(s, "plan"): return s.plan
     again = lambda: make_section(s.preset, s.data, s.seed, s.device)
-    return Plan("CIFAR-10-C section", "stages", STAGES, again, s.robust.n_train)
+    return StagePlan("CIFAR-10-C section", "stages", STAGES, again, s.robust.n_train)
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #6bb4f0c3
 def estimate_stages(
