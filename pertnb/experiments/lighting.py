@@ -63,8 +63,8 @@ LIGHTING_PRESETS = dict(
                latents=(4, 4, 2, 2), pool=(15, 23), features=2, pairs=8, pgd_steps=2, n_samples=2, mend_images=8,
                excess_steps=2),
     quick={},
-    overnight=dict(AS_RELEASED, mip=5, finetune=((4, 100., .25, 1., 8), (3, 25., .025, 10., 4)), pairs=0, epochs=1000.,
-                   n_pairs=150, n_searched=30, mend_images=6000, n_show=6),
+    overnight=dict(AS_RELEASED, mip=5, finetune=((4, 100., .25, 1., 8), (3, 25., .025, 10., 4)), pairs=0,
+                   epochs=1000., n_pairs=150, n_searched=30, mend_images=6000, n_show=6),
     fast=dict(PAPER_MI, epochs=300., n_pairs=750, n_searched=30, mend_images=20_000),
     paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1., 32), (3, 25., .025, 10., 16)), epochs=1000.,
                n_pairs=10_000, n_searched=30, excess_steps=60))
@@ -266,7 +266,7 @@ class LightingSet(LightingScenes):
         "{column of the tables: radius} of the first stage's set."
         return dict(zip(("eps 50%", "eps 75%", "eps full"), (*self.pset.percentiles[1:], self.pset.eps)))
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #c90166b7
+# %% ../../nbs/api/experiments/04_lighting.ipynb #70a2d507
 def weigh_ball(
     eps, # radius
     k,   # latent dimensions
@@ -570,8 +570,8 @@ class WorstLights(LightingNetworks):
         n, found = len(self.images()[0]), []
         for (method, kind, eps), mine in rows.groupby(["method", "kind", "eps"], sort=False):
             errors = {f"{name}_se": value for name, value in segment.jackknife_errors(mine).items()}
-            numbers = segment.accuracy_and_iou(mine) | errors
-            found.append(dict(row=segment.SEGMENT_METHODS[method], kind=kind, column=self.columns[eps], n=n, **numbers))
+            numbers, name = segment.accuracy_and_iou(mine) | errors, segment.SEGMENT_METHODS[method]
+            found.append(dict(row=name, kind=kind, column=self.columns[eps], n=n, **numbers))
         return pd.DataFrame(found)
 
     def measure_maps(self,
@@ -629,7 +629,7 @@ class CertifiedMaps(LightingNetworks):
         with full_precision(): seen = [self.predict("cvae_smoothing", to_float(part)) for part in x.split(25)]
         return pd.Series((100 * (torch.cat(seen) == y).float().mean((1, 2))).cpu().numpy())
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #40327a31
+# %% ../../nbs/api/experiments/04_lighting.ipynb #fd4b69a1
 def count_map_draws(
     n,      # draws that certify one pixel
     alpha,  # allowed probability of a wrong certificate

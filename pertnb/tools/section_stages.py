@@ -7,7 +7,7 @@ __all__ = ['RENDERED', 'PATHS', 'RELEASED', 'SECTIONS', 'tell_training', 'run_no
            'train_reader', 'list_mnist_stages', 'make_mnist', 'find_mips', 'render_finest', 'train_lights',
            'train_segmentation', 'certify_lights', 'list_lighting_stages', 'make_lighting']
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #726a7be5
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #f94b5039
 from functools import partial
 from pathlib import Path
 from ..core.checks import check_counts
@@ -23,7 +23,7 @@ from ..learn.truth import DIGIT_METHODS
 from .cli import execute, find_notebook, name_output
 from .stages import StagePlan
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #6b48c8c8
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #8e2df65d
 def tell_training(
     name,  # of what was trained
     log,   # of a training
@@ -46,7 +46,7 @@ def run_notebook(
     execute(notebook, values, name_output(notebook.stem, values), progress=False)
     return 0, None
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #180f3a53
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #60ddffc5
 def train_row(
     s,        # Mnist
     row,      # of the table
@@ -70,7 +70,7 @@ def train_reader(
     "The classifier of a method."
     return tell_training(method, s.classifier(method)[1], s.settings.robust_batch_size)
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #55bee625
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #02b4fd4e
 def list_mnist_stages(
     s,       # Mnist
     word,    # number of its notebook
@@ -95,10 +95,11 @@ def make_mnist(
     s = kind(presets.resolve(experiment, dict(given, preset=preset, data=data, seed=seed)), device)
     again = partial(make_mnist, kind, experiment, word, given, preset, data, seed, device)
     stem = s.stem.removeprefix("mnist_")
-    s.plan = StagePlan(f"section {s.stem}", f"stages_{stem}", list_mnist_stages(s, word, **given), again, s.settings.n_train)
+    table = list_mnist_stages(s, word, **given)
+    s.plan = StagePlan(f"section {s.stem}", f"stages_{stem}", table, again, s.settings.n_train)
     return s
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #f3d0387b
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #11cbfae7
 RENDERED = {"train": 165, "val": 25, "test": 30} # scenes of each part
 PATHS = 64 # per pixel at mip 3, as many as 256 at mip 4
 
@@ -127,7 +128,7 @@ def render_finest(
             made += 1
     return made, None
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #6e0f1711
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #aee91bd5
 def train_lights(
     s,   # Lighting, with settings of 07
     row, # of the tables
@@ -154,7 +155,7 @@ def certify_lights(
     section.certify()
     return section.settings.n_images * (section.settings.n0 + section.settings.n), None
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #bee29da6
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #e6fb2b76
 def list_lighting_stages(
     s, # Lighting, with settings of 07
 ):
@@ -181,7 +182,7 @@ def make_lighting(
     s.plan = StagePlan("lighting section", "stages_mi", list_lighting_stages(s), again, s.settings.n_train)
     return s
 
-# %% ../../nbs/api/tools/29b_section_stages.ipynb #c2e33f3a
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #41b7136f
 RELEASED = dict(resampling="nearest", network="released")
 SECTIONS = {"mi": make_lighting,
             "mnist_linf": partial(make_mnist, MnistLinf, "mnist_linf", "01", {}),
