@@ -266,7 +266,7 @@ class LightingSet(LightingScenes):
         "{column of the tables: radius} of the first stage's set."
         return dict(zip(("eps 50%", "eps 75%", "eps full"), (*self.pset.percentiles[1:], self.pset.eps)))
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #70a2d507
+# %% ../../nbs/api/experiments/04_lighting.ipynb #d46917cc
 def weigh_ball(
     eps, # radius
     k,   # latent dimensions
@@ -629,7 +629,7 @@ class CertifiedMaps(LightingNetworks):
         with full_precision(): seen = [self.predict("cvae_smoothing", to_float(part)) for part in x.split(25)]
         return pd.Series((100 * (torch.cat(seen) == y).float().mean((1, 2))).cpu().numpy())
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #fd4b69a1
+# %% ../../nbs/api/experiments/04_lighting.ipynb #099a0e12
 def count_map_draws(
     n,      # draws that certify one pixel
     alpha,  # allowed probability of a wrong certificate
@@ -647,8 +647,8 @@ class CertifiedTables(CertifiedMaps):
         s, pixels = self.settings, self.images()[1][0].numel()
         wanted = count_map_draws(s.n, s.alpha, pixels)
         return (f"σ = {self.sigma:.2f} is what {s.n:,} draws that all agree need for the full radius of one pixel. "
-                f"For all {pixels:,} pixels of a map at once it takes {wanted:,}: with {s.n:,}, no map has that radius, "
-                "whatever the network.")
+                f"For all {pixels:,} pixels of a map at once it takes {wanted:,}: with {s.n:,}, no map has that "
+                "radius, whatever the network.")
 
     @step
     def tabulate(self):

@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['CHUNK', 'stack_shifts', 'add_shifts', 'ShiftedConvolution', 'normalise_rows', 'follow_moments', 'FewChannels']
 
-# %% ../../nbs/api/models/04e_shifts.ipynb #8b913b64
+# %% ../../nbs/api/models/04e_shifts.ipynb #64d96942
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-# %% ../../nbs/api/models/04e_shifts.ipynb #49884450
+# %% ../../nbs/api/models/04e_shifts.ipynb #6fff51dc
 CHUNK = 8 # images at a time
 
 
@@ -32,7 +32,7 @@ def add_shifts(
     torch.add(y[0, :, :, :H], y[1, :, :, 1:1 + H], out=out)
     for dy in range(2, len(y)): out += y[dy, :, :, dy:dy + H]
 
-# %% ../../nbs/api/models/04e_shifts.ipynb #fe806e72
+# %% ../../nbs/api/models/04e_shifts.ipynb #a03cd0b6
 class ShiftedConvolution(torch.autograd.Function):
     "Padded images (C_in, B, H + k - 1, W + k - 1) and weights (C_out, C_in, k, k), k > 1 -> (C_out, B, H, W)."
     @staticmethod
@@ -65,7 +65,7 @@ class ShiftedConvolution(torch.autograd.Function):
         grad_w = grad_w.view(k, len(grad), k, len(x)).permute(1, 3, 0, 2) if wanted_w else None
         return grad_x, grad_w
 
-# %% ../../nbs/api/models/04e_shifts.ipynb #e8b68979
+# %% ../../nbs/api/models/04e_shifts.ipynb #37e1a2be
 def normalise_rows(
     x,    # (C, B, H, W)
     norm, # nn.BatchNorm2d
@@ -93,7 +93,7 @@ def follow_moments(
     norm.running_var.lerp_(var * (n / (n - 1)), norm.momentum)
     norm.num_batches_tracked += 1
 
-# %% ../../nbs/api/models/04e_shifts.ipynb #d6a505c4
+# %% ../../nbs/api/models/04e_shifts.ipynb #e01c7662
 class FewChannels(nn.Sequential):
     "norm, relu, conv, norm, relu, conv with reflection padding: images (B, C, H, W) -> (B, C_out, H, W)."
     def forward(self, x):
