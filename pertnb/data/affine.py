@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SIZE', 'CANVAS', 'DEGREES', 'SCALE_RANGE', 'SHIFT', 'EPS_LINF', 'TRUTHS', 'FRESH', 'draw_rts', 'inverse_maps',
-           'sampling_grid', 'apply_rts', 'frame', 'draw_linf', 'apply_linf', 'TruePairs', 'true_pairs',
-           'draw_true_pairs', 'draw_all_partners', 'all_places', 'nearest_on_grid', 'nearest_rts']
+           'sampling_grid', 'apply_rts', 'apply_rts_nearest', 'frame', 'draw_linf', 'apply_linf', 'TruePairs',
+           'true_pairs', 'draw_true_pairs', 'draw_all_partners', 'all_places', 'nearest_on_grid', 'nearest_rts']
 
 # %% ../../nbs/api/data/15_affine.ipynb #9e9302ec
 import json
@@ -67,10 +67,20 @@ def apply_rts(
     x,     # images (B, C, h, h), uint8 or float in [0, 1]
     draws, # dict(angle, scale, shift) of B rows
     canvas=CANVAS, # pixels per side of the output
+    mode="bilinear", # or "nearest", the nearest pixel
 ):
-    "Rotated, scaled, placed images, float (B, C, canvas, canvas) in [0, 1]; bilinear, black outside."
+    "Rotated, scaled, placed images, float (B, C, canvas, canvas) in [0, 1], black outside."
     x = to_float(x)
-    return F.grid_sample(x, sampling_grid(inverse_maps(draws, x.shape[2], canvas), canvas), align_corners=False)
+    grid = sampling_grid(inverse_maps(draws, x.shape[2], canvas), canvas)
+    return F.grid_sample(x, grid, mode, align_corners=False)
+
+
+def apply_rts_nearest(
+    x,     # images (B, C, h, h), uint8 or float in [0, 1]
+    draws, # dict(angle, scale, shift) of B rows
+):
+    "The same with the nearest pixel, as the released code has it."
+    return apply_rts(x, draws, mode="nearest")
 
 # %% ../../nbs/api/data/15_affine.ipynb #89f466d1
 def frame(
@@ -104,7 +114,8 @@ def apply_linf(
     return (to_float(x) + eps * draws["noise"]).clamp(0, 1)
 
 # %% ../../nbs/api/data/15_affine.ipynb #6e3e361e
-TRUTHS = {"linf": (draw_linf, apply_linf, to_float), "rts": (draw_rts, apply_rts, frame)}
+TRUTHS = {"linf": (draw_linf, apply_linf, to_float), "rts": (draw_rts, apply_rts, frame),
+          "rts_nearest": (draw_rts, apply_rts_nearest, frame)}
 
 
 @dataclass(frozen=True)
@@ -212,13 +223,14 @@ def nearest_on_grid(
     y,     # images (B, 1, 42, 42), float in [0, 1]
     angle, # degrees (B, A)
     scale, # (B, S)
+    mode="bilinear", # of apply_rts
 ):
     "Squared distance per pixel of each y to the nearest rotation, scaling and placement of x, (B,), and its draws."
     B = len(x)
     a = angle.repeat_interleave(scale.shape[1], 1)
     s = scale.repeat(1, angle.shape[1])
     draws = dict(angle=a.flatten(), scale=s.flatten(), shift=torch.zeros(a.numel(), 2))
-    r = apply_rts(to_float(x).repeat_interleave(a.shape[1], 0), draws).view(B, -1, CANVAS, CANVAS)
+    r = apply_rts(to_float(x).repeat_interleave(a.shape[1], 0), draws, mode=mode).view(B, -1, CANVAS, CANVAS)
     d, where = all_places(y, r).flatten(1).min(1)
     places = 2 * SHIFT + 1 # per row and per column
     k, place = where // places**2, where % places**2
@@ -231,6 +243,7 @@ def nearest_rts(
     x,     # images (B, 1, 28, 28), uint8 or float
     y,     # images (B, 1, 42, 42), float in [0, 1]
     grids=((13, 9), (7, 7)), # rotations and scales of the coarse grid, and of the finer one around its best
+    mode="bilinear", # of apply_rts
 ):
     "Squared distance per pixel of each y to the nearest rotation, scaling and placement of x, (B,), and its draws."
     B = len(x)
@@ -240,7 +253,7 @@ def nearest_rts(
     for n_angles, n_scales in grids:
         angles = (angle[:, None] + reach_angle * torch.linspace(-1, 1, n_angles)).clamp(-DEGREES, DEGREES)
         scales = (scale[:, None] + reach_scale * torch.linspace(-1, 1, n_scales)).clamp(*SCALE_RANGE)
-        d, draws = nearest_on_grid(x, y, angles, scales)
+        d, draws = nearest_on_grid(x, y, angles, scales, mode)
         if best is None: best, found = d, draws
         else:
             better = d < best

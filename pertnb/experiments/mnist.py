@@ -105,7 +105,13 @@ class MnistPairs(contents.ContentsSection):
     def first_row(self): return next(iter(self.rows))
 
     @property
-    def folder(self): return runs_dir() / f"{self.truth}-{self.preset}-{self.data}-{self.seed}"
+    def stem(self):
+        "What the names of tables and figures begin with."
+        return f"mnist_{self.truth}"
+
+    @property
+    def folder(self):
+        return runs_dir() / f"{self.stem.removeprefix('mnist_')}-{self.preset}-{self.data}-{self.seed}"
 
     @step
     def all_pairs(self, partners):
@@ -229,6 +235,11 @@ class MnistEvaluation(MnistSets):
 # %% ../../nbs/api/experiments/02_mnist.ipynb #00bd79ef
 class MnistComparison(MnistEvaluation):
     "The metrics as tables, beside the paper's numbers."
+    remark = "" # the last sentence of the caption
+
+    def paper_numbers(self):
+        "The paper's numbers by the rows of the table: {row: {column: number}}."
+        return PAPER.get(self.stem, {})
 
     @step
     def evaluated(self):
@@ -254,9 +265,9 @@ class MnistComparison(MnistEvaluation):
         errors = numbers[numbers.column != "KL"]
         caption = (f"Mean cross-entropy per pixel (KL: nats) on {n:,} test images; means over {seeds} evaluation "
                    f"seeds, whose standard deviation is at most {errors.sd.max():.2g} (KL {numbers.sd.max():.2g}). "
-                   "Rows without 'Gaussian' were trained with the Bernoulli likelihood.")
+                   f"Rows without 'Gaussian' were trained with the Bernoulli likelihood. {self.remark}".rstrip())
         table = pd.concat([numbers, floor], ignore_index=True)
-        return self.write_table(table, f"mnist_{self.truth}", n, caption, digits=None)
+        return self.write_table(table, self.stem, n, caption, digits=None, paper=self.paper_numbers())
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #36596465
 def compare_with_paper(
@@ -277,7 +288,7 @@ class MnistVerdict(MnistComparison):
         "The six metrics in squared error; returns the table for display."
         n, seeds = len(self.test_pairs()), self.settings.eval_seeds
         caption = f"Mean squared error per pixel (KL: nats) on {n:,} test images, {seeds} evaluation seeds."
-        return self.write_table(self.metrics("mse"), f"mnist_{self.truth}_mse", n, caption, digits=None)
+        return self.write_table(self.metrics("mse"), f"{self.stem}_mse", n, caption, digits=None)
 
     def as_numbers(self):
         "The table in cross-entropy as {row: {column: number}}."
@@ -285,7 +296,7 @@ class MnistVerdict(MnistComparison):
 
     def compare_table_with_paper(self):
         "One sentence per row that the paper has, as a list."
-        theirs, ours = PAPER[f"mnist_{self.truth}"], self.as_numbers()
+        theirs, ours = self.paper_numbers(), self.as_numbers()
         return [compare_with_paper(row, ours[row], theirs[row]) for row in self.rows if row in theirs]
 
     def describe_time(self):
@@ -400,7 +411,7 @@ class MnistContents(MnistSearched):
         n = len(self.searched_images())
         caption = (f"{self.caption_held(n)} Reached: within {self.tolerance:.2g}, of {len(self.test_pairs()):,} pairs; "
                    f"{self.settings.n_views} true perturbations of each image stand for all.")
-        return self.write_table(self.tabulate_held(), f"mnist_{self.truth}_contents", n, caption, digits=None)
+        return self.write_table(self.tabulate_held(), f"{self.stem}_contents", n, caption, digits=None)
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #115ace92
 class MnistClassifiers(MnistContents):
@@ -456,7 +467,7 @@ class MnistLegible(MnistClassifiers):
         caption = (f"Accuracy (%) of the classifier trained on true perturbations on {n} test images: their true "
                    "perturbations, and the worst of them for the standard classifier; u = 0, random points of the set, "
                    "and points found against the standard classifier.")
-        return self.write_table(self.legible(), f"mnist_{self.truth}_legible", n, caption)
+        return self.write_table(self.legible(), f"{self.stem}_legible", n, caption)
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #844aef03
 class Mnist(MnistLegible):
@@ -479,4 +490,11 @@ class Mnist(MnistLegible):
                    f"{self.first_row}; radii {median:.1f} and {full:.1f}. Worst true {self.noun}: "
                    f"{worst['cvae_adversarial']:.1f}% after adversarial training in the learned set, "
                    f"{worst['standard']:.1f}% after standard training.")
-        return self.write_table(table.drop(columns=["accuracy", "method"]), f"mnist_{self.truth}_robust", n, caption)
+        return self.write_table(table.drop(columns=["accuracy", "method"]), f"{self.stem}_robust", n, caption)
+
+    def tell_worst(self):
+        "What training in the learned set gives against one random true perturbation and against the worst: sentences."
+        table, n = self.judged().set_index(["method", "column"]).value, len(self.test_pairs())
+        return [f"{name}: {table[method, 'Random true']:.1f}% under a random true perturbation, "
+                f"{table[method, 'Worst true']:.1f}% under the worst {self.noun} that was found (n = {n:,})"
+                for method, name in DIGIT_METHODS.items()]

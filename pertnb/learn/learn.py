@@ -12,7 +12,7 @@ from ..data.pair_source import check_source
 from ..data.pairs import PairsOf
 from .parallel import share
 from ..core.random import generator
-from ..sets.sets import PerturbationSet, select_radius
+from ..sets.sets import PerturbationSet, choose_radius, latent_norms, select_radius
 from .mend import Mend, mend
 from .train import Schedule, build_from, fit, piecewise
 
@@ -50,6 +50,7 @@ def learn(
     start=None, # a trained CVAE of the same architecture, to be fine-tuned
     quantile=1., # of the latent norms over validation pairs that is the radius; 1: the largest (the paper)
     plan=None,  # Mend: how the decoder is fine-tuned afterwards; None: it is not
+    every_pair=False, # whether all pairs of the validation scenes choose the radius, as of Scenes.every_pair
     **kw,       # device, progress, ... of `fit`
 ):
     "Train a CVAE and make it a PerturbationSet; also the log, with that of mending in `log.attrs['mending']`."
@@ -57,8 +58,12 @@ def learn(
     loss = bound_loss(source, beta, [t * schedule.epochs for t in beta_at], error)
     build = build_from(lambda: make_cvae(**net), None if start is None else start.state_dict())
     model, log = fit(name, build, loss, source.index, schedule, seed, **kw)
-    pairs = validation.held_out(generator("validation", seed))
-    pset = PerturbationSet(model, **select_radius(model, *pairs, quantile))
+    if every_pair:
+        norms = torch.cat([latent_norms(model, *pairs) for pairs in validation.every_pair()])
+        pset = PerturbationSet(model, **choose_radius(norms, quantile))
+    else:
+        pairs = validation.held_out(generator("validation", seed))
+        pset = PerturbationSet(model, **select_radius(model, *pairs, quantile))
     if plan is None: return pset, log
     mended, log.attrs["mending"] = mend(pset, source, plan, seed, **kw)
     return mended, log
@@ -103,8 +108,9 @@ def learn_lighting(
     **kw,       # device, progress, ... of `fit`
 ):
     "`learn` from pairs of lights, by a U-Net."
-    s = settings
-    schedule = Schedule(stage["epochs"], s.batch_size, "adam", stage["lr"], s.peak,
+    s, held = settings, start is not None and settings.beta_held
+    schedule = Schedule(stage["epochs"], stage["batch_size"], "adam", stage["lr"], s.peak,
                         weight_decay=s.weight_decay, clip=s.clip, first=0.1)
     return learn(f"lighting-{train.name}", train, validation, s.net(), schedule,
-                 (0, stage["beta"]), (0, s.peak), seed=s.seed, start=start, **s.plan(), **kw)
+                 (stage["beta"] if held else 0, stage["beta"]), (0, s.peak), seed=s.seed, start=start,
+                 every_pair=s.every_pair, **s.plan(), **kw)

@@ -103,6 +103,7 @@ def worst_of_grid(
     model, # classifier in eval mode
     x, y,  # images (N, 1, 28, 28), uint8 or float, and labels (N,)
     grid,  # draws of G perturbations, from rts_grid
+    apply=apply_rts, # (images, draws) -> perturbed images
     chunk=25,  # perturbations at once
     batch=100, # images at once
 ):
@@ -113,7 +114,7 @@ def worst_of_grid(
         n = len(some[0])
         for i in alive.nonzero().squeeze(1).split(batch):
             draws = {k: v.repeat(len(i), *[1] * (v.ndim - 1)) for k, v in zip(grid, some)}
-            right = model(apply_rts(x[i].repeat_interleave(n, 0), draws)).argmax(1).view(-1, n) == y[i, None]
+            right = model(apply(x[i].repeat_interleave(n, 0), draws)).argmax(1).view(-1, n) == y[i, None]
             alive[i] = right.all(1)
     return alive
 
@@ -125,7 +126,7 @@ def worst_true(
 ):
     "Whether each image stays correct under the worst true perturbation that is found, bool (n,)."
     x, y = pairs.images[pairs.index], pairs.labels[pairs.index]
-    if pairs.truth == "rts": return worst_of_grid(model, x, y, rts_grid())
+    if pairs.truth != "linf": return worst_of_grid(model, x, y, rts_grid(), TRUTHS[pairs.truth][1])
     return pixel_attack(model, to_float(x), y, "linf", EPS_LINF, steps).correct
 
 # %% ../../nbs/api/learn/15a_truth.ipynb #ee1e8846

@@ -81,8 +81,9 @@ class ConvDecoder(nn.Module):
 def apply_affine_maps(
     x,     # images (B, C, H, W)
     theta, # affine maps from output to input coordinates (B, T, 2, 3)
+    outside="zeros", # or "border", the nearest pixel of the border
 ):
-    "x under T affine maps each, (B, T * C, H, W), bilinear, zeros outside; differentiable in theta."
+    "x under T affine maps each, (B, T * C, H, W), bilinear; differentiable in theta."
     B, C, H, W = x.shape
     T = theta.shape[1]
     xs, ys = (((2 * torch.arange(n, device=x.device) + 1) / n - 1) for n in (W, H)) # centres of pixels, in [-1, 1]
@@ -90,7 +91,7 @@ def apply_affine_maps(
         # F.affine_grid multiplies (H W, 3) by (3, 2) matrices, which is slower
         t = theta.float()[:, :, None, None] # (B, T, 1, 1, 2, 3)
         grid = t[..., 0] * xs[:, None] + (t[..., 1] * ys[:, None, None] + t[..., 2])
-        out = F.grid_sample(x.float(), grid.view(B, T * H, W, 2), align_corners=False)
+        out = F.grid_sample(x.float(), grid.view(B, T * H, W, 2), padding_mode=outside, align_corners=False)
     return out.view(B, C, T, H, W).transpose(1, 2).flatten(1, 2)
 
 # %% ../../nbs/api/models/04a_mnist_nets.ipynb #502236a3

@@ -13,7 +13,8 @@ import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from ..models.mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder
+from ..models.mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder, apply_affine_maps
+from ..models.shifts import FewChannels
 from ..models.nets import PreactBlock, scaled_tanh
 from ..models.unet import descend
 
@@ -37,7 +38,7 @@ def make_wide_block(
 ):
     "norm, relu, conv, norm, relu, conv: 5 x 5 with reflection padding."
     conv = lambda: nn.Conv2d(c, c, 5, padding=2, padding_mode="reflect")
-    return nn.Sequential(nn.BatchNorm2d(c), nn.ReLU(), conv(), nn.BatchNorm2d(c), nn.ReLU(), conv())
+    return FewChannels(nn.BatchNorm2d(c), nn.ReLU(), conv(), nn.BatchNorm2d(c), nn.ReLU(), conv())
 
 
 class WideSTNEncoder(nn.Module):
@@ -66,15 +67,10 @@ class WideSTNDecoder(nn.Module):
         self.body = make_wide_block(transformers)
         self.out = nn.Conv2d(transformers, 1, 5, padding=2, padding_mode="reflect")
 
-    def look(self, x, theta):
-        "x under affine maps theta (B, 6); beyond the border, the border."
-        grid = F.affine_grid(theta.view(-1, 2, 3), x.shape, align_corners=False)
-        return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
-
     def forward(self, x, z):
         z = self.fc(z)
-        seen = torch.cat([self.look(x, m(z)) for m in self.maps], 1)
-        return self.out(self.body(seen)).sigmoid()
+        theta = torch.stack([m(z).view(-1, 2, 3) for m in self.maps], 1)
+        return self.out(self.body(apply_affine_maps(x, theta, "border"))).sigmoid()
 
 # %% ../../nbs/api/released/04b_released_nets.ipynb #0ded2f4c
 def make_closed_trunk(

@@ -193,22 +193,22 @@ def draw_two_networks(
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #dd6c9720
 def judge_methods(
-    table, # tidy, fields row, column and accuracy
+    table, # tidy, fields row, column and value
 ):
     "Each method's accuracy beside the paper's, one line per method."
     lines = []
     for name, mine in table.groupby("row", sort=False):
-        ours = ", ".join(f"{column} {value:.1f}%" for column, value in zip(mine.column, mine.accuracy))
+        ours = ", ".join(f"{column} {value:.1f}%" for column, value in zip(mine.column, mine.value))
         theirs = ", ".join(map(str, PAPER["mi_robustness"][name].values()))
         lines.append(f"{name:28} {ours} (paper: {theirs})")
     return "\n".join(lines)
 
 
 def judge_adversarial(
-    table, # tidy, fields row, column and accuracy
+    table, # tidy, fields row, column and value
 ):
     "Whether adversarial training beats augmentation at the full radius, beside the paper, in one sentence."
-    ours = table.set_index(["row", "column"]).accuracy.unstack()["eps full"]
+    ours = table.set_index(["row", "column"]).value.unstack()["eps full"]
     theirs = {row: cells["eps full"] for row, cells in PAPER["mi_robustness"].items()}
     gain, paper = (at["CVAE adversarial training"] - at["MI data augmentation"] for at in (ours, theirs))
     how = "beats" if gain > 0 else "does NOT beat"

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_pairs', 'check_latents',
            'check_image_size', 'check_precision', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb',
-           'perturb_each', 'encode', 'at', 'sample', 'with_radius', 'latent_norms', 'select_radius', 'save_set',
-           'read_about', 'build_network', 'load_released', 'load_set', 'packaged_set']
+           'perturb_each', 'encode', 'at', 'sample', 'with_radius', 'latent_norms', 'choose_radius', 'select_radius',
+           'save_set', 'read_about', 'build_network', 'load_released', 'load_set', 'packaged_set']
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
@@ -299,20 +299,28 @@ def latent_norms(
     return stretch(run_all("latent norms", norms, len(x), batch_size, (model, x[:1])), len(x))
 
 
-def select_radius(
-    cvae,    # a trained CVAE in eval mode
-    x,       # validation pairs, uint8 (N, C, H, W), or float in [0, 1]
-    x_tilde, # as x
+def choose_radius(
+    norms,       # of validation pairs' latents (N,)
     quantile=1., # of the norms: the share of pairs within the radius; 1: the largest norm, the paper's rule
 ):
-    "dict(eps=, percentiles=): that quantile of the latent norms, and their quartiles; ValueError if one is not finite."
+    "dict(eps=, percentiles=): that quantile of latent norms, and their quartiles; ValueError if one is not finite."
     check_number("quantile", quantile, above=True)
     if quantile > 1: raise ValueError(f"quantile must be a share of the pairs, at most 1, got {quantile!r}")
-    norms = latent_norms(cvae, x, x_tilde).double()
+    norms = norms.double()
     bad = int((~norms.isfinite()).sum())
     if bad: raise ValueError(f"{bad} of {len(norms)} latent norms are not finite: the CVAE has diverged")
     quantiles = torch.quantile(norms, torch.tensor([.25, .5, .75, quantile], dtype=torch.float64))
     return dict(eps=float(quantiles[3]), percentiles=quantiles[:3].tolist())
+
+
+def select_radius(
+    cvae,    # a trained CVAE in eval mode
+    x,       # validation pairs, uint8 (N, C, H, W), or float in [0, 1]
+    x_tilde, # as x
+    quantile=1., # as of choose_radius
+):
+    "`choose_radius` of the latent norms of pairs."
+    return choose_radius(latent_norms(cvae, x, x_tilde), quantile)
 
 # %% ../../nbs/api/sets/07_sets.ipynb #2d5df5eb
 def save_set(

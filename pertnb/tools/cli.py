@@ -560,9 +560,11 @@ EXPERIMENT_COMMANDS = {
          "--check": dict(action="store_true", help="only check the pairs")}),
     "stages": (
         stages_command,
-        "run the CIFAR-10-C section in stages; the same command again resumes",
+        "run the CIFAR-10-C section, or another, in stages; the same command again resumes",
         "pertnb stages --preset overnight --minutes 30",
         {"--preset": dict(choices=None, help=f"one of {', '.join(PRESETS)} (default: quick)"),
+         "--section": dict(default="cifar10c", metavar="NAME",
+                           help="cifar10c (the default), mi, mnist_linf, mnist_rts, ...; a wrong name lists them"),
          "--data": dict(default="auto", metavar="NAME", help="auto, cifar10 or photos (default: auto)"),
          "--seed": {},
          "--device": dict(metavar="DEVICE", help="cpu, cuda, ... (default: a GPU if there is one)"),
