@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['FIRST', 'log_wealth', 'plan_rounds', 'bisect_counts', 'fewest_hits', 'lag', 'allowed_lag', 'Boundaries',
-           'sequential_test', 'Streams', 'vote_streams']
+           'sequential_test', 'Streams', 'draw_hits', 'end_streams']
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #ad204e3a
+# %% ../../nbs/api/certify/15_sequential.ipynb #8d41815d
 import math
 from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincc, betaln, xlogy
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #ee55f699
+# %% ../../nbs/api/certify/15_sequential.ipynb #8407688b
 def log_wealth(
     hits, n, # votes of any shape in n draws
     p0,      # in (0, 1)
@@ -26,7 +26,7 @@ def log_wealth(
         wealth = mass(a + hits, b + n - hits) - mass(a, b) - xlogy(hits, p0) - xlogy(n - hits, 1 - p0)
     return np.where(np.isnan(wealth), -np.inf, wealth) # nothing of the prior is left above p0 that a float can hold
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #6d01e9ae
+# %% ../../nbs/api/certify/15_sequential.ipynb #1e6787f6
 FIRST = 16 # draws of the first round
 
 
@@ -38,7 +38,7 @@ def plan_rounds(
     while totals[-1] < n: totals.append(min(n, totals[-1] + max(FIRST, totals[-1] // 10)))
     return np.array(totals)
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #27c6521d
+# %% ../../nbs/api/certify/15_sequential.ipynb #daab131d
 def bisect_counts(
     holds,  # counts -> bool, false up to some count and true from there on; arrays of one shape
     totals, # the largest counts, an array of that shape
@@ -63,7 +63,7 @@ def fewest_hits(
     holds = lambda hits: log_wealth(hits, totals, p0, seen, of) >= -math.log(alpha)
     return bisect_counts(holds, np.broadcast_to(totals, (len(seen), len(totals))))
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #47e798cf
+# %% ../../nbs/api/certify/15_sequential.ipynb #d69fe913
 def lag(
     hits, done, # votes of any shape in so many draws
     final, n,   # votes that certify after all n draws
@@ -84,7 +84,7 @@ def allowed_lag(
     beta,   # share of the streams that may lag more
     runs=1000,
 ):
-    "The lag that a share 0.8 beta of the streams that end at `finals` exceed at some look, (kinds,)."
+    "The lag that half of the share beta of the streams that end at `finals` exceed at some look, (kinds,)."
     rng, n = np.random.default_rng(0), totals[-1]
     ends, back = np.unique(np.minimum(finals, n), return_inverse=True)
     good = np.repeat(ends[:, None], runs, 1)
@@ -92,9 +92,9 @@ def allowed_lag(
     for before, total in zip(np.append(0, totals[:-2]), totals[:-1]):
         hits += rng.hypergeometric(good - hits, n - good - (before - hits), total - before)
         worst = np.maximum(worst, lag(hits, total, good, n))
-    return np.quantile(worst, 1 - .8 * beta, axis=1)[back] # a fifth of beta is for the error of 1,000 runs
+    return np.quantile(worst, 1 - beta / 2, axis=1)[back]
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #b5f451bd
+# %% ../../nbs/api/certify/15_sequential.ipynb #719dfd58
 @dataclass(frozen=True)
 class Boundaries:
     "What certifies and what ends a stream of votes; `kind` says which row of the tables a case has."
@@ -123,7 +123,7 @@ def sequential_test(
     give_up[:, -1] = -1 # all draws are spent: neither certified nor given up
     return Boundaries(totals, certify, give_up, kind.reshape(np.shape(seen)))
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #13fd6d14
+# %% ../../nbs/api/certify/15_sequential.ipynb #282b2cc7
 @dataclass(frozen=True)
 class Streams:
     "How streams of votes ended, one value per stream."
@@ -133,23 +133,23 @@ class Streams:
     reached: np.ndarray   # bool: certified, had it not been given up
 
 
-def vote_streams(
+def draw_hits(
     rng,    # np.random.Generator
-    p,      # probability of a vote, a number or one per stream
-    bounds, # Boundaries
-    on=False, # whether streams that have ended go on to the end, for `reached`
+    p,      # probability of a vote
+    totals, # draws at each look (looks,), from 0 on
+    runs,   # streams
 ):
-    "Streams of votes of the cases of `bounds`, as Streams."
-    p, hits = np.broadcast_to(p, bounds.kind.shape), np.zeros(bounds.kind.shape, int)
-    certified, given_up, reached = np.zeros((3, *hits.shape), bool)
-    draws, done, live = np.zeros_like(hits), 0, np.arange(len(hits))
-    for look, total in enumerate(bounds.totals):
-        hits[live] += rng.binomial(total - done, p[live]) if total - done > 1 else rng.random(len(live)) < p[live] * (total > done)
-        done, kind, open = total, bounds.kind[live], ~(certified | given_up)[live]
-        draws[live[open]] = total
-        high = hits[live] >= bounds.certify[kind, look]
-        certified[live] |= open & high
-        reached[live] |= high
-        given_up[live] |= open & ~high & (hits[live] <= bounds.give_up[kind, look])
-        if not on: live = live[~(certified | given_up)[live]]
-    return Streams(certified, given_up, draws, reached)
+    "Votes so far at each look of streams of draws, (runs, looks)."
+    return rng.binomial(np.diff(totals, prepend=0), p, (runs, len(totals))).cumsum(1)
+
+
+def end_streams(
+    hits,   # votes at each look of `bounds` (runs, looks)
+    bounds, # Boundaries of as many cases
+):
+    "Where streams of votes end, as Streams."
+    high, low = hits >= bounds.certify[bounds.kind], hits <= bounds.give_up[bounds.kind]
+    ended = high | low
+    ended[:, -1] = True
+    at = np.arange(len(hits)), ended.argmax(1)
+    return Streams(high[at], low[at] & ~high[at], bounds.totals[at[1]], high.any(1))
