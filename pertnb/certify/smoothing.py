@@ -6,7 +6,7 @@
 __all__ = ['ABSTAIN', 'DRAWS_AT_ONCE', 'CORRECTIONS', 'check_level', 'by_count', 'lower_bound', 'upper_bound', 'radius_of',
            'sigma_for', 'check_noise', 'name_images', 'vote', 'tally', 'NoisyPoints', 'Noisy', 'too_close', 'predict',
            'plan_looks', 'Certified', 'can_gain', 'certify', 'Decided', 'certify_at', 'certified_pixels', 'Smoothed',
-           'attack_certified', 'certify_rows']
+           'attack_certified', 'allowed_changes', 'certify_rows']
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #7858285a
 import math
@@ -386,6 +386,9 @@ class Smoothed(nn.Module):
             self.register_buffer(name, value)
         self.mu, self.scale = pset.prior(x)
 
+    def images(self, d, i=slice(None)):
+        return self.pset.perturb(self.x[i], self.reach[i, None] * d, (self.mu[i], self.scale[i]))
+
     def forward(self, d, i=slice(None)):
         u = (self.reach[i, None] * d)[:, None] + self.noise
         log_p = self.classifier(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i]))).log_softmax(1)
@@ -415,12 +418,22 @@ def attack_certified(
         few = -(-k // draws)
         net = Smoothed(pset, model, x[:few], reach[:few], sigma, generator("attacked noise", seed), min(k, draws))
         at_once = max(1, batch_size // draws)
-        return worst_case(net, prediction[:few], Ball(1.), steps, restarts, seed, attacks, at_once).d
+        pace = min(20, steps / 2.5) # steps of PGD across the radius: it can cross it twice
+        return worst_case(net, prediction[:few], Ball(1.), steps, restarts, seed, attacks, at_once, pace).d
     with frozen(model): d = run_all("attacks on certificates", attack, len(x) * draws, batch_size)
     centre, fresh = reach[:, None] * stretch(d, len(x)), f"judge {seed}"
     there = predict(pset, model, x, sigma, n, alpha, seed=fresh, centre=centre, batch_size=batch_size)
     columns = dict(image=i, radius=radius, prediction=prediction, attacked=there)
     return pd.DataFrame({name: values.cpu() for name, values in columns.items()})
+
+# %% ../../nbs/api/certify/16_smoothing.ipynb #63f25478
+def allowed_changes(
+    n,     # certificates under attack
+    alpha, # of the certificates, and of the vote that judges
+    level=1e-3, # probability of more changes, if all is right
+):
+    "The most changed predictions that the guarantees allow."
+    return int(binom.isf(level, n, min(1., 2 * alpha)))
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #7055f5be
 def certify_rows(
