@@ -10,7 +10,8 @@ import argparse
 import json
 
 from pertnb.experiments import presets
-from pertnb.experiments.cifar10c_certified import Cifar10C, judge_decisions, tabulate_decisions, tabulate_outcomes, tidy_numbers
+from pertnb.experiments.cifar10c_certified import (Cifar10C, judge_decisions, tabulate_decisions,
+                                                   tabulate_outcomes, tidy_numbers)
 
 
 def main():

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['union_test', 'betting_test', 'fixed_test', 'race_tests']
 
-# %% ../../nbs/api/certify/17_rivals.ipynb #0e19435c
+# %% ../../nbs/api/certify/17_rivals.ipynb #1eee7268
 import math
 from dataclasses import replace
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.special import betaln, xlogy
 from scipy.stats import binom
 from .sequential import Boundaries, bisect_counts, draw_hits, end_streams, sequential_test
 
-# %% ../../nbs/api/certify/17_rivals.ipynb #9ca635c2
+# %% ../../nbs/api/certify/17_rivals.ipynb #a11f9210
 def union_test(
     n,     # draws at most
     p0,    # in (0, 1)
@@ -30,7 +30,7 @@ def union_test(
     certify[0] = 1
     return Boundaries(totals, certify[None], give_up[None], np.zeros(1, int))
 
-# %% ../../nbs/api/certify/17_rivals.ipynb #399d228f
+# %% ../../nbs/api/certify/17_rivals.ipynb #09edf3f7
 def betting_test(
     n,     # draws at most
     p0,    # in (0, 1)
@@ -44,7 +44,7 @@ def betting_test(
     give_up = bisect_counts(lambda k: (k > totals * p0) | ~rich(k, beta), totals) - 1
     return Boundaries(totals, certify[None], give_up[None], np.zeros(1, int))
 
-# %% ../../nbs/api/certify/17_rivals.ipynb #71e78759
+# %% ../../nbs/api/certify/17_rivals.ipynb #fed33a23
 def fixed_test(
     n,     # draws
     p0,    # in (0, 1)
@@ -54,7 +54,7 @@ def fixed_test(
     certify = int(binom.isf(alpha, n, p0)) + 1
     return Boundaries(np.array([0, n]), np.array([[1, certify]]), np.array([[-1, -1]]), np.zeros(1, int))
 
-# %% ../../nbs/api/certify/17_rivals.ipynb #08a9940e
+# %% ../../nbs/api/certify/17_rivals.ipynb #d97592e5
 def race_tests(
     p, p0, # probability of a vote, and the one to be exceeded
     runs=500,

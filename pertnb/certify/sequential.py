@@ -6,13 +6,13 @@
 __all__ = ['FIRST', 'log_wealth', 'plan_rounds', 'bisect_counts', 'fewest_hits', 'lag', 'allowed_lag', 'Boundaries',
            'sequential_test', 'Streams', 'draw_hits', 'end_streams']
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #f4cf8d4a
+# %% ../../nbs/api/certify/15_sequential.ipynb #1e1fe959
 import math
 from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincc, betaln, xlogy
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #eb267d93
+# %% ../../nbs/api/certify/15_sequential.ipynb #06b05382
 def log_wealth(
     hits, n, # votes of any shape in n draws
     p0,      # in (0, 1)
@@ -26,7 +26,7 @@ def log_wealth(
         wealth = mass(a + hits, b + n - hits) - mass(a, b) - xlogy(hits, p0) - xlogy(n - hits, 1 - p0)
     return np.where(np.isnan(wealth), -np.inf, wealth) # nothing of the prior is left above p0 that a float can hold
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #22ea0c41
+# %% ../../nbs/api/certify/15_sequential.ipynb #036462a0
 FIRST = 16 # draws of the first round
 
 
@@ -38,7 +38,7 @@ def plan_rounds(
     while totals[-1] < n: totals.append(min(n, totals[-1] + max(FIRST, totals[-1] // 10)))
     return np.array(totals)
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #f6663ae7
+# %% ../../nbs/api/certify/15_sequential.ipynb #8ac4b9c7
 def bisect_counts(
     holds,  # counts -> bool, false up to some count and true from there on; arrays of one shape
     totals, # the largest counts, an array of that shape
@@ -63,14 +63,15 @@ def fewest_hits(
     holds = lambda hits: log_wealth(hits, totals, p0, seen, of) >= -math.log(alpha)
     return bisect_counts(holds, np.broadcast_to(totals, (len(seen), len(totals))))
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #121dfe0d
+# %% ../../nbs/api/certify/15_sequential.ipynb #7f334261
 def lag(
     hits, done, # votes of any shape in so many draws
     final, n,   # votes that certify after all n draws
 ):
     "Log likelihood ratio of `done` draws that lag behind the rest, given `final` votes of n; 0 where they don't."
     def gain(k, m): return xlogy(k, k * n) - xlogy(k, m * final) # of a rate of their own, for k votes in m draws
-    def gain_both(k, m): return np.where(m > 0, gain(k, m) + xlogy(m - k, (m - k) * n) - xlogy(m - k, m * (n - final)), 0)
+    def miss(k, m): return xlogy(k, k * n) - xlogy(k, m * (n - final))
+    def gain_both(k, m): return np.where(m > 0, gain(k, m) + miss(m - k, m), 0)
     left, ahead = n - done, final - hits
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = gain_both(hits, done) + gain_both(np.clip(ahead, 0, left), left)
@@ -94,7 +95,7 @@ def allowed_lag(
         worst = np.maximum(worst, lag(hits, total, good, n))
     return np.quantile(worst, 1 - beta / 2, axis=1)[back]
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #714465c9
+# %% ../../nbs/api/certify/15_sequential.ipynb #ac331417
 @dataclass(frozen=True)
 class Boundaries:
     "What certifies and what ends a stream of votes; `kind` says which row of the tables a case has."
@@ -123,7 +124,7 @@ def sequential_test(
     give_up[:, -1] = -1 # all draws are spent: neither certified nor given up
     return Boundaries(totals, certify, give_up, kind.reshape(np.shape(seen)))
 
-# %% ../../nbs/api/certify/15_sequential.ipynb #081d432d
+# %% ../../nbs/api/certify/15_sequential.ipynb #953097c5
 @dataclass(frozen=True)
 class Streams:
     "How streams of votes ended, one value per stream."

@@ -426,7 +426,7 @@ def attack_certified(
     columns = dict(image=i, radius=radius, prediction=prediction, attacked=there)
     return pd.DataFrame({name: values.cpu() for name, values in columns.items()})
 
-# %% ../../nbs/api/certify/16_smoothing.ipynb #63f25478
+# %% ../../nbs/api/certify/16_smoothing.ipynb #1c6744bc
 def allowed_changes(
     n,     # certificates under attack
     alpha, # of the certificates, and of the vote that judges

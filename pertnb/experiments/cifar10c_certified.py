@@ -315,7 +315,7 @@ def compared(self: Cifar10C,
     return smoothing.certify_rows(self.set(s), self.noise(quartile)[0], x, y, self.sigma(quartile), s.n0, s.n_fixed,
                                   s.alpha, batch_size=s.sample_batch, **how)
 
-# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #1aac561f
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #7deaa81c
 def contradict(
     decided, # rows of `decide_all` at one radius
     fixed,   # rows of `smoothing.certify_rows` of the same images
@@ -328,7 +328,7 @@ def contradict(
     most = np.where(decided.prediction == fixed.top, top, other)
     return decided.sequential & (most < p0)
 
-# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #988ad169
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #f7b8ddae
 @patch
 def decide_all(self: Cifar10C,
     many=None, # the first of the certified images (default: all)
@@ -338,10 +338,9 @@ def decide_all(self: Cifar10C,
     for q in QUARTILES:
         for heading, mine in self.decisions(q, many or s.n_certified).groupby("heading", sort=False):
             p0 = ndtr(mine.radius.iloc[0] / self.sigma(q))
-            parts.append(pd.DataFrame(dict(method=name_noise(q), radius=heading, image=mine.image, prediction=mine.prediction,
-                                           sequential=mine.certified, undecided=mine.undecided,
-                                           beyond=p0**s.n_most > s.alpha, draws=mine.draws,
-                                           fixed_draws=s.n0 + s.n_fixed)))
+            said = dict(prediction=mine.prediction, sequential=mine.certified, undecided=mine.undecided,
+                        beyond=p0**s.n_most > s.alpha, draws=mine.draws, fixed_draws=s.n0 + s.n_fixed)
+            parts.append(pd.DataFrame(dict(method=name_noise(q), radius=heading, image=mine.image) | said))
     return self.keep("sequential", pd.concat(parts, ignore_index=True))
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #f1b3e574
@@ -391,13 +390,13 @@ def tabulate_radii(
                        "draws, adaptive": g.adaptive_draws.mean()}
     return {row: count(g) for row, g in rows.groupby("method", sort=False)}
 
-# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #8e287284
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #b023ef5d
 def name_outcomes(
     rows, # of decide_all
 ):
     "The outcome of the sequential test in each row: certified, refused, undecided, beyond reach; a Series."
-    names = np.select([rows.beyond, rows.sequential, rows.undecided], ["beyond reach", "certified", "undecided"], "refused")
-    return pd.Series(names, rows.index)
+    kinds = {"beyond reach": rows.beyond, "certified": rows.sequential, "undecided": rows.undecided}
+    return pd.Series(np.select(list(kinds.values()), list(kinds), "refused"), rows.index)
 
 
 def tabulate_outcomes(
@@ -412,7 +411,7 @@ def tabulate_outcomes(
     within = rows[~rows.beyond]
     return {row: count(g) for row, g in (groups | {"all within reach": within, "all": rows}).items() if len(g)}
 
-# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #41764ea4
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ab89fe05
 def judge_decisions(
     rows,  # of compare_decisions
     alpha, # of both tests
@@ -423,10 +422,10 @@ def judge_decisions(
     within = rows[~rows.beyond]
     wrong, differ = int(within.contradicts.sum()), int((within.fixed != within.sequential).sum())
     held = within[within.fixed]
-    lost = int((~held.sequential & ~held.undecided).sum())
-    return [f"{differ} of {len(within)} decisions differ, of which {int((within.sequential & ~within.fixed).sum())} are certified "
-            "by the sequential test alone",
-            f"{wrong} contradict each other; α allows each with probability {alpha:g} (p = {tail(wrong, len(within), alpha):.2g})",
+    lost, more = int((~held.sequential & ~held.undecided).sum()), int((within.sequential & ~within.fixed).sum())
+    return [f"{differ} of {len(within)} decisions differ, of which {more} are certified by the sequential test alone",
+            f"{wrong} contradict each other; α allows each with probability {alpha:g} "
+            f"(p = {tail(wrong, len(within), alpha):.2g})",
             f"{lost} of {len(held)} certificates of the fixed draws are refused; β allows {beta:g} "
             f"(p = {tail(lost, len(held), beta):.2g})"]
 
