@@ -426,7 +426,7 @@ def attack_certified(
     columns = dict(image=i, radius=radius, prediction=prediction, attacked=there)
     return pd.DataFrame({name: values.cpu() for name, values in columns.items()})
 
-# %% ../../nbs/api/certify/16_smoothing.ipynb #1c6744bc
+# %% ../../nbs/api/certify/16_smoothing.ipynb #44a81f9e
 def allowed_changes(
     n,     # certificates under attack
     alpha, # of the certificates, and of the vote that judges

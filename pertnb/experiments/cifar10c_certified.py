@@ -315,7 +315,7 @@ def compared(self: Cifar10C,
     return smoothing.certify_rows(self.set(s), self.noise(quartile)[0], x, y, self.sigma(quartile), s.n0, s.n_fixed,
                                   s.alpha, batch_size=s.sample_batch, **how)
 
-# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #7deaa81c
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ff7e84e8
 def contradict(
     decided, # rows of `decide_all` at one radius
     fixed,   # rows of `smoothing.certify_rows` of the same images
@@ -328,7 +328,7 @@ def contradict(
     most = np.where(decided.prediction == fixed.top, top, other)
     return decided.sequential & (most < p0)
 
-# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #f7b8ddae
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #7d49ee62
 @patch
 def decide_all(self: Cifar10C,
     many=None, # the first of the certified images (default: all)
@@ -390,7 +390,7 @@ def tabulate_radii(
                        "draws, adaptive": g.adaptive_draws.mean()}
     return {row: count(g) for row, g in rows.groupby("method", sort=False)}
 
-# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #b023ef5d
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #010f5326
 def name_outcomes(
     rows, # of decide_all
 ):
@@ -411,23 +411,19 @@ def tabulate_outcomes(
     within = rows[~rows.beyond]
     return {row: count(g) for row, g in (groups | {"all within reach": within, "all": rows}).items() if len(g)}
 
-# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ab89fe05
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #4e588487
 def judge_decisions(
     rows,  # of compare_decisions
     alpha, # of both tests
-    beta=0.05, # of the sequential test
 ):
-    "Sentences: disagreements, contradictions and lost certificates, with p-values of binomial tests."
-    tail = lambda k, n, p: binomtest(int(k), int(n), p, alternative="greater").pvalue if n else 1.
+    "Sentences: disagreements, and contradictions with the p-value of a binomial test."
     within = rows[~rows.beyond]
-    wrong, differ = int(within.contradicts.sum()), int((within.fixed != within.sequential).sum())
-    held = within[within.fixed]
-    lost, more = int((~held.sequential & ~held.undecided).sum()), int((within.sequential & ~within.fixed).sum())
-    return [f"{differ} of {len(within)} decisions differ, of which {more} are certified by the sequential test alone",
-            f"{wrong} contradict each other; α allows each with probability {alpha:g} "
-            f"(p = {tail(wrong, len(within), alpha):.2g})",
-            f"{lost} of {len(held)} certificates of the fixed draws are refused; β allows {beta:g} "
-            f"(p = {tail(lost, len(held), beta):.2g})"]
+    differ, wrong = int((within.fixed != within.sequential).sum()), int(within.contradicts.sum())
+    more, refused = int((within.sequential & ~within.fixed).sum()), int((within.fixed & ~within.sequential).sum())
+    chance = binomtest(wrong, len(within), alpha, alternative="greater").pvalue if len(within) else 1.
+    return [f"{differ} of {len(within)} decisions differ: {more} are certified by the sequential test alone, "
+            f"{refused} of {int(within.fixed.sum())} by the fixed draws alone",
+            f"{wrong} contradict each other; α allows each with probability {alpha:g} (p = {chance:.2g})"]
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ee4a4bad
 @patch
