@@ -61,7 +61,7 @@ def test_stages(root, tmp_path):
     both, alone = (tmp_path / folder / "runs" for folder in ("both", "alone"))
     assert results(both) == results(alone)
     for pattern, unit, n in (("quality-*/pairs-0.csv", ["image", "corruption"], 120),
-                             ("sequential-*/decisions-0.csv", ["image", "radius"], 4),
+                             ("sequential-*/decisions-0.csv", ["image", "radius"], 12),
                              ("certified-*/rows-0.csv", ["image"], 4)):
         path, = both.glob(pattern)
         rows = read_rows(path)

@@ -240,6 +240,7 @@ def worst_case(
     seed,     # of the random starts
     attacks=STRONG,
     batch_size=250,
+    pace=20, # steps of plain PGD that make a radius
 ):
     "Attack after attack on the examples that are still classified correctly: Worst."
     n, k, every = len(net.x), net.dim, torch.arange(len(net.x), device=y.device)
@@ -258,7 +259,7 @@ def worst_case(
         check_attack(net, y, attacks, steps, restarts)
         run("centre", worst_d, 0, "ce", 1.)
         for name in attacks:
-            step = None if ATTACKS[name].auto else ball.eps / 20
+            step = None if ATTACKS[name].auto else ball.eps / pace
             for d in starts(name, n, k, ball, restarts, seed, y.device): run(name, d, steps, ATTACKS[name].loss, step)
     with torch.no_grad(): x_tilde = torch.cat([net.images(worst_d[i], i) for i in every.split(batch_size)])
     return Worst(worst_d, correct, worst, zeros, broken_by, x_tilde.clamp(0, 1))

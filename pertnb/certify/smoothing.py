@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['ABSTAIN', 'DRAWS_AT_ONCE', 'CORRECTIONS', 'check_level', 'by_count', 'lower_bound', 'upper_bound', 'radius_of',
            'sigma_for', 'check_noise', 'name_images', 'vote', 'tally', 'NoisyPoints', 'Noisy', 'too_close', 'predict',
-           'plan_looks', 'Certified', 'can_gain', 'certify', 'log_wealth', 'Decided', 'can_certify', 'certify_at',
-           'certified_pixels', 'Smoothed', 'attack_certified', 'certify_rows']
+           'plan_looks', 'Certified', 'can_gain', 'certify', 'Decided', 'certify_at', 'certified_pixels', 'Smoothed',
+           'attack_certified', 'allowed_changes', 'certify_rows']
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #7858285a
 import math
@@ -17,9 +17,10 @@ import pandas as pd
 import torch
 import torch.nn as nn
 from accelerate import PartialState
-from scipy.special import betaincc, betaln, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 from statsmodels.stats.proportion import proportion_confint
+from .sequential import sequential_test
 from ..core import memo
 from ..attack.attack import frozen
 from ..core.checks import check_counts, check_known, check_labels, check_number, described
@@ -131,11 +132,12 @@ def vote(
     logits, # (b, classes, ...)
     b,      # images that were classified
 ):
-    "Classes (b, ...); ValueError on logits of another shape, and on NaN."
+    "Classes (b, ...), -1 where the largest logit is shared or one is NaN; ValueError on another shape, or all NaN."
     if logits.ndim < 2 or len(logits) != b:
         raise ValueError(f"the classifier must give logits ({b}, classes, ...), got {described(logits)}")
-    if logits.isnan().any(): raise ValueError("the classifier's outputs are NaN: check its weights and the set's")
-    return logits.argmax(1)
+    largest = logits.amax(1, keepdim=True) # NaN where any is
+    if largest.isnan().all(): raise ValueError("the classifier's outputs are NaN: check its weights and the set's")
+    return logits.argmax(1).masked_fill((logits == largest).sum(1) != 1, ABSTAIN)
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #9755a395
 def tally(
@@ -292,39 +294,14 @@ def certify(
     p, radius = (torch.from_numpy(v).to(x.device) for v in (p, radius_of(p, sigma)))
     return Certified(top.masked_fill(p <= .5, ABSTAIN), radius, p, top, hits, used + n0)
 
-# %% ../../nbs/api/certify/16_smoothing.ipynb #4befab0b
-def log_wealth(
-    hits, n, # votes of any shape in n draws
-    p0,      # in (0, 1)
-):
-    "Log of the e-process against p <= p0: with probability 1 - alpha it never reaches log(1 / alpha) if p <= p0."
-    def grown(k):
-        k, m = k + .5, n - k + .5 # of the mixing Beta distribution
-        return betaln(k, m) + np.log(betaincc(k, m, p0))
-    def wealth(k): return grown(k) - start - k * np.log(p0) - (n - k) * np.log1p(-p0)
-    with np.errstate(divide="ignore"):
-        start = betaln(.5, .5) + np.log(betaincc(.5, .5, p0))
-        return by_count(wealth, hits)
-
 # %% ../../nbs/api/certify/16_smoothing.ipynb #4f8fc083
 @dataclass(frozen=True)
 class Decided:
     "What `certify_at` says of each image, or of each pixel."
     prediction: torch.Tensor # class (B, ...), -1 where not certified
     certified: torch.Tensor  # bool (B, ...)
-    given_up: torch.Tensor   # bool (B, ...)
+    given_up: torch.Tensor   # bool (B, ...); neither: undecided, all draws spent
     n: torch.Tensor          # draws spent per image (B,)
-
-# %% ../../nbs/api/certify/16_smoothing.ipynb #47ae7f10
-def can_certify(
-    hits, done, # votes, whole numbers of any shape, in so many draws
-    n,          # draws at the end
-    p0,         # in (0, 1)
-    alpha, beta,
-):
-    "Whether the wealth reaches 1 / alpha at draw n if the rest agree at the rate's upper bound at level beta."
-    expected = hits + upper_bound(hits, done, beta) * (n - done)
-    return log_wealth(expected, n, p0) >= -math.log(alpha)
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #b45c7a1c
 def certify_at(
@@ -335,7 +312,7 @@ def certify_at(
     n0=100,      # draws that choose the class
     n=20_000,    # draws to decide, at most
     alpha=0.001, # allowed probability of a wrong certificate, of each image (or pixel) by itself
-    beta=0.05,   # allowed probability that an image is given up that could be certified
+    beta=0.05,   # allowed share of the certificates that are lost by giving up
     **sampling,  # seed=, ids=, centre=, batch_size= of `Noisy`
 ):
     "Decided: where certified, with probability 1 - alpha the smoothed class is `prediction` at all ‖u‖₂ < radius."
@@ -344,19 +321,21 @@ def certify_at(
     check_number("radius", radius)
     check_counts(n0=n0, n=n)
     noisy, live = Noisy(pset, model, x, sigma, **sampling), torch.arange(len(x), device=x.device)
-    p0, top = float(ndtr(radius / sigma)), noisy.count(live, n0).argmax(1)
+    seen, top = noisy.count(live, n0).max(1)
+    test = sequential_test(seen.cpu().numpy(), n0, n, float(ndtr(radius / sigma)), alpha, beta)
     hits, used, done = torch.zeros_like(top), torch.zeros_like(live), 0
     certified, given_up = np.zeros(top.shape, bool), np.zeros(top.shape, bool)
-    while len(live) and done < n and p0 < 1:
-        step = n if probing() else min(max(16, done // 4), n - done) # a probe counts all the draws that are allowed
-        hits[live] += noisy.count(live, step).gather(1, top[live, None]).squeeze(1)
-        used[live] = done = done + step
+    for look, total in enumerate(test.totals):
+        if probing() and 0 < total < n: continue # a probe counts all the draws that are allowed
+        decided = (certified | given_up).reshape(len(x), -1).all(1)
+        live = torch.from_numpy(~decided).to(x.device).nonzero().squeeze(1)
+        if not len(live): break
+        if total > done: hits[live] += noisy.count(live, int(total) - done).gather(1, top[live, None]).squeeze(1)
+        used[live] = done = int(total)
         i, k = live.cpu().numpy(), hits[live].cpu().numpy()
-        certified[i] |= ~given_up[i] & (log_wealth(k, done, p0) >= -math.log(alpha))
-        hopeless = (log_wealth(done - k, done, 1 - p0) >= -math.log(beta)) | ~can_certify(k, done, n, p0, alpha, beta)
-        given_up[i] |= ~certified[i] & hopeless
-        decided = (certified | given_up)[i].reshape(len(i), -1).all(1)
-        live = live[torch.from_numpy(~decided).to(x.device)]
+        kind = test.kind[i]
+        certified[i] |= ~given_up[i] & (k >= test.certify[kind, look])
+        given_up[i] |= ~certified[i] & (k <= test.give_up[kind, look])
     certified, given_up = (torch.from_numpy(a).to(x.device) for a in (certified, given_up))
     return Decided(top.masked_fill(~certified, ABSTAIN), certified, given_up, used + n0)
 
@@ -407,6 +386,9 @@ class Smoothed(nn.Module):
             self.register_buffer(name, value)
         self.mu, self.scale = pset.prior(x)
 
+    def images(self, d, i=slice(None)):
+        return self.pset.perturb(self.x[i], self.reach[i, None] * d, (self.mu[i], self.scale[i]))
+
     def forward(self, d, i=slice(None)):
         u = (self.reach[i, None] * d)[:, None] + self.noise
         log_p = self.classifier(self.pset.perturb_each(self.x[i], u, (self.mu[i], self.scale[i]))).log_softmax(1)
@@ -436,12 +418,22 @@ def attack_certified(
         few = -(-k // draws)
         net = Smoothed(pset, model, x[:few], reach[:few], sigma, generator("attacked noise", seed), min(k, draws))
         at_once = max(1, batch_size // draws)
-        return worst_case(net, prediction[:few], Ball(1.), steps, restarts, seed, attacks, at_once).d
+        pace = min(20, steps / 2.5) # steps of PGD across the radius: it can cross it twice
+        return worst_case(net, prediction[:few], Ball(1.), steps, restarts, seed, attacks, at_once, pace).d
     with frozen(model): d = run_all("attacks on certificates", attack, len(x) * draws, batch_size)
     centre, fresh = reach[:, None] * stretch(d, len(x)), f"judge {seed}"
     there = predict(pset, model, x, sigma, n, alpha, seed=fresh, centre=centre, batch_size=batch_size)
     columns = dict(image=i, radius=radius, prediction=prediction, attacked=there)
     return pd.DataFrame({name: values.cpu() for name, values in columns.items()})
+
+# %% ../../nbs/api/certify/16_smoothing.ipynb #44a81f9e
+def allowed_changes(
+    n,     # certificates under attack
+    alpha, # of the certificates, and of the vote that judges
+    level=1e-3, # probability of more changes, if all is right
+):
+    "The most changed predictions that the guarantees allow."
+    return int(binom.isf(level, n, min(1., 2 * alpha)))
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #7055f5be
 def certify_rows(
@@ -463,7 +455,7 @@ def certify_rows(
         out = certify(pset, model, to_float(x[j]), sigma, n0, n, alpha, adaptive, tolerance,
                       seed=seed, ids=images, batch_size=batch_size)
         columns = dict(label=y[j], prediction=out.prediction, correct=out.prediction == y[j], radius=out.radius,
-                       p=out.p, draws=out.n)
+                       p=out.p, top=out.top, hits=out.hits, draws=out.n)
         return pd.DataFrame(dict(image=images) | {k: v.cpu() for k, v in columns.items()} | settings)
     process = PartialState(cpu=x.device.type == "cpu")
     shard = process.process_index, process.num_processes

@@ -254,8 +254,8 @@ CERTIFIED_PRESETS = dict(
                epochs=1., batch_size=30, classifier="patch-8", n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                restarts=1, attack_steps=2, judge=50),
     quick={},
-    overnight=dict(OVERNIGHT_RECIPE, n_train=50_000, n_test=300, n_certified=100, n_compared=20, n_attacked=20,
-                   n=10_000, n_most=20_000, views_each=0),
+    overnight=dict(OVERNIGHT_RECIPE, n_train=50_000, n_test=300, n_certified=100, n_compared=100, n_attacked=40,
+                   attack_steps=20, n=10_000, n_most=20_000, views_each=0),
     fast=dict(FROM_NOTHING, n_test=1000, n_certified=500, n_compared=50,
               n_attacked=50, classifier="resnet-18", epochs=30., batch_size=512, lr=0.4, n=10_000,
               n_most=20_000, views_each=0, restarts=5, attack_steps=50, judge=10_000, sample_batch=4000,
@@ -271,15 +271,15 @@ class CertifiedSettings(VoteSettings, PatchSettings, SetSettings):
     views_each: int = 1      # corruptions of each, drawn at random, of each kind; 0: all
     n_certified: int = 40    # of them certified
     n_compared: int = 4      # of them in the comparison of the sequential test with a fixed number of draws
-    n_attacked: int = 3      # of them attacked inside their certified radius, for each noise
+    n_attacked: int = 4      # of them attacked inside their certified radius, for each noise
     alpha: float = 0.001     # allowed probability of a wrong prediction or certificate
     n_predict: int = 100     # draws of a prediction
     n_fixed: int = 10_000    # draws that the sequential test is compared with ...
     n_most: int = 10_000     # ... and draws after which that test gives up
-    restarts: int = 5        # of each attack inside the certified radius
-    attack_steps: int = 5    # of each restart
+    restarts: int = 2        # of each attack inside the certified radius
+    attack_steps: int = 10   # of each restart
     judge: int = 1000        # draws that judge the attacked point
-    sample_batch: int = 250  # images decoded and classified at a time
+    sample_batch: int = 125  # images decoded and classified at a time
 
     def loss(self):
         "Arguments of smoothed.smoothing_loss."

@@ -1,0 +1,39 @@
+"""Decide "certified at r" by a fixed number of draws and by the sequential test: the table of notebook 06 on many images.
+
+    python tools/compare_decisions.py [PRESET] [--images N] [--fixed M] [-p FIELD VALUE ...]
+
+Three noises and three radii make 9 decisions per image, 2,700 for 300 images. The sequential test decides for N images, the fixed
+number of draws for the first M of them. Rows are kept a few images at a time: a run that was ended goes on where it was. -p changes
+a setting of the notebook.
+"""
+import argparse
+import json
+
+from pertnb.experiments import presets
+from pertnb.experiments.cifar10c_certified import (Cifar10C, judge_decisions, tabulate_decisions,
+                                                   tabulate_outcomes, tidy_numbers)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("preset", nargs="?", default="quick")
+    parser.add_argument("--images", type=int, default=300)
+    parser.add_argument("--fixed", type=int, default=30)
+    parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
+    args = parser.parse_args()
+    n = dict(n_test=args.images, n_certified=args.images, n_compared=args.fixed)
+    changed = {field: json.loads(value) for field, value in args.p}
+    settings = presets.resolve("cifar10c_certified", dict(preset=args.preset) | n | changed)
+    section = Cifar10C(settings)
+    rows = section.decide_all()
+    caption = (f"{len(rows):,} decisions 'certified at r' on {args.images} images, three noises and three radii, of the sequential "
+               f"test, which may take {settings.n_most:,} draws, against {settings.n_fixed:,} draws that are fixed beforehand "
+               f"(the {settings.n0} that choose the class included in both).")
+    section.write_table(tidy_numbers(tabulate_outcomes(rows)), "cifar10c_outcomes", section.source(args.images), caption, digits=1)
+    both = section.compare_decisions()
+    print("\n".join(judge_decisions(both, settings.alpha)))
+    caption = f"The same on {args.fixed} images by both tests, with draws of their own."
+    section.write_table(tidy_numbers(tabulate_decisions(both)), "cifar10c_decisions", section.source(args.fixed), caption, digits=0)
+
+
+if __name__ == "__main__": main()
