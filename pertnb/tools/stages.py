@@ -253,7 +253,7 @@ def write_stages(
                f"{origin}.")
     fields = {k: v for k, v in source.items() if k not in ("seconds", "device")}
     data = table.reset_index().assign(**fields)
-    return tables.write_text_table(table.rename_axis(None), "stages", s.preset, caption, data)
+    return tables.write_text_table(table.rename_axis(None), "stages", s.place, caption, data)
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #fb7cd484
 CONTINUE = 75 # the exit status of a call whose time was up
