@@ -3028,6 +3028,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.tools.cli.parse_parameters': ('api/tools/cli.html#parse_parameters', 'pertnb/tools/cli.py'),
                                   'pertnb.tools.cli.parse_value': ('api/tools/cli.html#parse_value', 'pertnb/tools/cli.py'),
                                   'pertnb.tools.cli.report_failure': ('api/tools/cli.html#report_failure', 'pertnb/tools/cli.py'),
+                                  'pertnb.tools.cli.reproduce_command': ('api/tools/cli.html#reproduce_command', 'pertnb/tools/cli.py'),
                                   'pertnb.tools.cli.resolve_source': ('api/tools/cli.html#resolve_source', 'pertnb/tools/cli.py'),
                                   'pertnb.tools.cli.run_command': ('api/tools/cli.html#run_command', 'pertnb/tools/cli.py'),
                                   'pertnb.tools.cli.run_or_report': ('api/tools/cli.html#run_or_report', 'pertnb/tools/cli.py'),

@@ -150,7 +150,7 @@ PAPER_PGD = dict(train_steps=7, train_step_size=0.2)
             quick={},
             overnight=dict(n_images=150, images_first=16_000, images=6000, n_show=6),
             fast=dict(FAST_SEGMENT, **PAPER_PGD, n_images=750),
-            paper=dict(PAPER_SEGMENT, **PAPER_PGD, n_images=10_000))
+            paper=dict(PAPER_SEGMENT, **PAPER_PGD, n_images=10_000, pgd_steps=50)) # the released code's steps
 class SegmentSettings(Segmenting):
     "Settings of 08_mi_robust."
     methods: tuple[str, ...] = ("fixed", "mi", "cvae_augmentation", "cvae_adversarial")

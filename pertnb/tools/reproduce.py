@@ -7,7 +7,7 @@ __all__ = ['UNSTEADY', 'TIMED', 'BORROWED', 'CLOCKED', 'NUMBER', 'read_steady', 
            'measure_deviation', 'compare_texts', 'judge_table', 'reference_path', 'describe_machine', 'read_reference',
            'write_reference', 'fresh_runs', 'execute_all', 'judge_tables', 'write_report', 'reproduce']
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #4d40dd94
+# %% ../../nbs/api/tools/33_reproduce.ipynb #fcb6c5eb
 import hashlib
 import io
 import json
@@ -22,7 +22,7 @@ from ..core.paths import atomic_write, commit, notebooks_dir, package_root, runs
 from ..report.tables import markdown_table
 from .cli import Usage, execute
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #3c0ef0d3
+# %% ../../nbs/api/tools/33_reproduce.ipynb #1b7376b4
 UNSTEADY = "seconds", "commit", "device", "precision"                              # fields
 TIMED = "benchmarks", "benchmarks_corruptions", "costs", "stages"                  # tables
 BORROWED = "all_evaluate", "scoreboard", "scoreboard_tables", "scoreboard_reasons" # tables
@@ -50,7 +50,7 @@ def collect_tables(
     paths = sorted(folder.glob("*.csv"))
     return {p.stem: read_steady(p) for p in paths if p.stem not in TIMED + BORROWED}
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #b9b1a485
+# %% ../../nbs/api/tools/33_reproduce.ipynb #ffb1e198
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 
@@ -88,7 +88,7 @@ def judge_table(
     deviation, place = compare_texts(ours, theirs)
     return "within tolerance" if deviation <= tolerance else "differs", f"by up to {deviation:.2g} ({place})"
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #9f83588b
+# %% ../../nbs/api/tools/33_reproduce.ipynb #aa790234
 def reference_path(
     preset, # name
 ):
@@ -125,7 +125,7 @@ def write_reference(
     text = json.dumps(dict(preset=preset, made=describe_machine(), tables=kept), indent=1, ensure_ascii=False)
     with atomic_write(reference_path(preset)) as tmp: tmp.write_text(text + "\n", encoding="utf-8")
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #638e04e4
+# %% ../../nbs/api/tools/33_reproduce.ipynb #b3555426
 @contextmanager
 def fresh_runs(
     folder, # of all results
@@ -157,7 +157,7 @@ def execute_all(
             tell(f"{notebook.stem}: {state if isinstance(state, str) else f'{state:.0f} s'}")
     return done
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #c0ad0925
+# %% ../../nbs/api/tools/33_reproduce.ipynb #7f259cc9
 def judge_tables(
     ours,      # {stem: text}
     reference, # as from `read_reference`
@@ -187,7 +187,7 @@ def write_report(
              f"Identical: the same SHA-256. Within tolerance: every number within {tolerance:g}, relative."]
     return "\n\n".join([*lines, markdown_table(notebooks), markdown_table(judged)]) + "\n"
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #cf4fec8c
+# %% ../../nbs/api/tools/33_reproduce.ipynb #cf006f1a
 def reproduce(
     preset="smoke",  # one that has a reference
     folder=None,     # of all results (default: runs/reproduce/PRESET)
@@ -195,11 +195,12 @@ def reproduce(
     keep=False,      # make these tables the reference
 ):
     "Execute all notebooks and compare their tables with the reference: dict with an exit status, and the report."
+    if preset != "smoke": raise Usage(f"the tables of {preset!r} go to the repository: only smoke can be compared")
     reference = None if keep else read_reference(preset)
     folder = (folder or runs_dir() / "reproduce" / preset).resolve()
     if folder.is_dir() and any(folder.iterdir()): raise Usage(f"{folder} is not empty: name another folder with --out")
     done = execute_all(preset, folder)
-    tables = collect_tables(folder / "smoke" / "tables")
+    tables = collect_tables(folder / preset / "tables")
     failed = [stem for stem, state in done.items() if isinstance(state, str)]
     if keep and not failed: write_reference(preset, tables)
     judged = judge_tables(tables, reference or read_reference(preset), tolerance)
