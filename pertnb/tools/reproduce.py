@@ -7,7 +7,7 @@ __all__ = ['UNSTEADY', 'TIMED', 'BORROWED', 'CLOCKED', 'NUMBER', 'read_steady', 
            'measure_deviation', 'compare_texts', 'judge_table', 'reference_path', 'describe_machine', 'read_reference',
            'write_reference', 'fresh_runs', 'execute_all', 'judge_tables', 'write_report', 'reproduce']
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #fcb6c5eb
+# %% ../../nbs/api/tools/33_reproduce.ipynb #157cd538
 import hashlib
 import io
 import json
@@ -22,11 +22,11 @@ from ..core.paths import atomic_write, commit, notebooks_dir, package_root, runs
 from ..report.tables import markdown_table
 from .cli import Usage, execute
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #1b7376b4
+# %% ../../nbs/api/tools/33_reproduce.ipynb #03cef687
 UNSTEADY = "seconds", "commit", "device", "precision"                              # fields
 TIMED = "benchmarks", "benchmarks_corruptions", "costs", "stages"                  # tables
 BORROWED = "all_evaluate", "scoreboard", "scoreboard_tables", "scoreboard_reasons" # tables
-CLOCKED = "images/s", "thousand images/s"                                          # columns of tidy tables
+CLOCKED = ("1000 images/s",)                                                      # columns of tidy tables
 
 
 def read_steady(
@@ -50,7 +50,7 @@ def collect_tables(
     paths = sorted(folder.glob("*.csv"))
     return {p.stem: read_steady(p) for p in paths if p.stem not in TIMED + BORROWED}
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #ffb1e198
+# %% ../../nbs/api/tools/33_reproduce.ipynb #5191923f
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 
@@ -88,7 +88,7 @@ def judge_table(
     deviation, place = compare_texts(ours, theirs)
     return "within tolerance" if deviation <= tolerance else "differs", f"by up to {deviation:.2g} ({place})"
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #aa790234
+# %% ../../nbs/api/tools/33_reproduce.ipynb #e3f93ed3
 def reference_path(
     preset, # name
 ):
@@ -125,7 +125,7 @@ def write_reference(
     text = json.dumps(dict(preset=preset, made=describe_machine(), tables=kept), indent=1, ensure_ascii=False)
     with atomic_write(reference_path(preset)) as tmp: tmp.write_text(text + "\n", encoding="utf-8")
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #b3555426
+# %% ../../nbs/api/tools/33_reproduce.ipynb #862d1034
 @contextmanager
 def fresh_runs(
     folder, # of all results
@@ -157,7 +157,7 @@ def execute_all(
             tell(f"{notebook.stem}: {state if isinstance(state, str) else f'{state:.0f} s'}")
     return done
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #7f259cc9
+# %% ../../nbs/api/tools/33_reproduce.ipynb #b88a86f9
 def judge_tables(
     ours,      # {stem: text}
     reference, # as from `read_reference`
@@ -187,7 +187,7 @@ def write_report(
              f"Identical: the same SHA-256. Within tolerance: every number within {tolerance:g}, relative."]
     return "\n\n".join([*lines, markdown_table(notebooks), markdown_table(judged)]) + "\n"
 
-# %% ../../nbs/api/tools/33_reproduce.ipynb #cf006f1a
+# %% ../../nbs/api/tools/33_reproduce.ipynb #b0bf544f
 def reproduce(
     preset="smoke",  # one that has a reference
     folder=None,     # of all results (default: runs/reproduce/PRESET)
