@@ -3,6 +3,7 @@ import csv
 import gzip
 import json
 import re
+import runpy
 import tomllib
 
 import pytest
@@ -99,6 +100,13 @@ def test_citation(root, settings, readme):
     assert paper["title"] == bibtex["title"] and str(paper["year"]) == bibtex["year"] and paper["collection-title"] == bibtex["booktitle"]
     assert " and ".join(f"{a['given-names']} {a['family-names']}" for a in paper["authors"]) == bibtex["author"]
     assert str(cited["version"]) == settings["version"] == pertnb.__version__ and cited["license"] == "Apache-2.0"
+
+
+def test_launch_buttons_wait_for_an_address(root, settings, readme):
+    "One setting, git_url, gives them."
+    tool = runpy.run_path(str(root / "tools" / "readme.py"))
+    assert tool["badges"]("") == "" and bool(tool["badges"](settings["git_url"])) == ("Open in Colab" in readme)
+    assert "/github/someone/pertnb/blob/main/nbs/05_cifar10c_robust.ipynb" in tool["badges"]("https://github.com/someone/pertnb")
 
 
 def test_nbdev_finds_the_same_settings_in_both_files(root, settings):
