@@ -221,10 +221,12 @@ def judge_board(
     run = board[board.verdict != "not run"]
     trained = run[(run.reason == "") & (run.verdict != "not comparable")]
     missing = ", ".join(sorted(set(board.label) - set(run.label))) or "no table"
+    apart, layers = (run.verdict == "not comparable").sum(), (run.reason == "size of a layer").sum()
+    zeros = (run.reason == "0 = 0").sum()
     said = [f"{len(run)} of {len(board)} numbers have been run, "
             f"{len(board) - len(run)} have not ({missing} not at all).",
-            f"{len(trained)} of them can be compared with the paper's; {(run.verdict == 'not comparable').sum()} cannot; "
-            f"{(run.reason == 'size of a layer').sum()} are sizes of layers, {(run.reason == '0 = 0').sum()} are 0 = 0."]
+            f"{len(trained)} of them can be compared with the paper's; {apart} cannot; "
+            f"{layers} are sizes of layers, {zeros} are 0 = 0."]
     for preset in [p for p in PRESET_ORDER if p in set(trained.preset)]:
         g = trained[trained.preset == preset]
         kinds = ", ".join(f"{kind} {n}" for kind, n in g.verdict.value_counts().items())

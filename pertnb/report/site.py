@@ -206,7 +206,8 @@ def find_table(
 ):
     "Page of the notebook that writes a table and number of the cell, or None."
     names = re.compile(rf'write_\w*table\([^"]*"{table["stem"]}"')
-    shown = lambda cell: "".join("".join(out.get("data", {}).get("text/markdown", "")) for out in cell.get("outputs", []))
+    markdown = lambda out: "".join(out.get("data", {}).get("text/markdown", ""))
+    shown = lambda cell: "".join(map(markdown, cell.get("outputs", [])))
     pages = {page: nb["cells"] for page, nb in notebooks.items() if "/" not in page}
     for belongs in (lambda cell: names.search(cell_text(cell)), lambda cell: table["first"] in shown(cell)):
         for page, cells in pages.items():
@@ -299,8 +300,8 @@ def make_card(
 
 HEADLINES = (
     "theory_bounds_set", "mnist_linf_samples", "mnist_rts_samples", "cifar10c_corruptions_mse", "cifar10c_worst",
-    "cifar10c_robustness_curve", "cifar10c_certified", "mi_samples", "mi_adversarial_onerow", "mi_certified", "scoreboard",
-    "released_code", "benchmarks", "own_samples", "explorer", "cost_parts",
+    "cifar10c_robustness_curve", "cifar10c_certified", "mi_samples", "mi_adversarial_onerow", "mi_certified",
+    "scoreboard", "released_code", "benchmarks", "own_samples", "explorer", "cost_parts",
 ) # the figure that answers a notebook's question
 
 
@@ -330,10 +331,11 @@ def list_results(
     folder,    # where the files of tables are copied to
 ):
     "A page in Markdown: each figure and table of the best preset, the cell that made it, and its files."
-    rows = ["# Figures and tables", "Each name leads to the cell that made it. The files hold the numbers of a table in full.",
+    rows = ["# Figures and tables",
+            "Each name leads to the cell that made it. The files hold the numbers of a table in full.",
             "| result | from | preset | files |\n| --- | --- | --- | --- |"]
-    for kind, found, find in (("figure", keep_best(read_figures()), find_figure), ("table", keep_best(read_tables()), find_table)):
-        for item in sorted(found, key=lambda item: item["stem"]):
+    for kind, read, find in (("figure", read_figures, find_figure), ("table", read_tables, find_table)):
+        for item in sorted(keep_best(read()), key=lambda item: item["stem"]):
             if not (place := find(item, notebooks)): continue
             ending, stem, preset = "pdf" if kind == "figure" else "csv", item["stem"], item["preset"]
             name = f"{preset}-{stem}.{ending}"

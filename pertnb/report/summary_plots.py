@@ -67,7 +67,8 @@ def draw_panel(
     if len(run): ax.plot([low, high], [low, high], color="0.8", linewidth=1, zorder=0)
     else: ax.text(.5, .5, "not run", transform=ax.transAxes, ha="center", color="0.5")
     for kind, part in run.groupby("verdict"):
-        style = dict(marker=VERDICT_MARKERS[kind], color=VERDICT_COLOURS[kind], alpha=.8, linewidth=1.2 * (kind == "not comparable"))
+        width = 1.2 * (kind == "not comparable") # a cross is made of lines
+        style = dict(marker=VERDICT_MARKERS[kind], color=VERDICT_COLOURS[kind], alpha=.8, linewidth=width)
         ax.scatter(part.paper, part.ours.astype(float).clip(lower=low), s=24, **style)
     height = np.full(len(missing), .03) # of the axes
     ax.plot(missing.paper, height, "|", color="0.55", markersize=9, transform=ax.get_xaxis_transform())
