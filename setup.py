@@ -33,8 +33,9 @@ setup(
     keywords=cfg["keywords"],
     license="Apache-2.0",
     python_requires=f">={cfg['min_python']}",
+    package_dir={"": "."}, # an editable install is then a path, which a folder that is called pertnb can't shadow
     packages=find_packages(include=[cfg["lib_path"], f"{cfg['lib_path']}.*"]),
-    package_data={cfg["lib_path"]: ["weights/*.safetensors", "weights/*.json", "rendered/*.zip", "paper.csv"]},
+    package_data={cfg["lib_path"]: ["weights/*.safetensors", "weights/*.json", "rendered/*.zip", "paper.csv", "reference_*.json"]},
     install_requires=cfg["requirements"].split(),
     extras_require=extras,
     cmdclass={"build_py": WithNotebooks},

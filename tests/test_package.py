@@ -48,6 +48,20 @@ def test_weights_have_provenance_and_are_small(root):
         assert path.stat().st_size < 5_000_000
 
 
+def test_a_folder_called_pertnb_does_not_shadow_an_editable_install(root, tmp_path):
+    "The install is a path in a .pth file, so Python looks there too after it has found a clone's folder, which is no package."
+    clone, site = tmp_path / "pertnb", tmp_path / "site"
+    (clone / "pertnb").mkdir(parents=True)
+    for name in ("setup.py", "pyproject.toml", "settings.ini", "README.md", "pertnb/__init__.py"): shutil.copy(root / name, clone / name)
+    build = f"import os; os.makedirs({str(site)!r}); from setuptools import build_meta; print(build_meta.build_editable({str(site)!r}))"
+    done = subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True, text=True)
+    with zipfile.ZipFile(site / done.stdout.splitlines()[-1]) as editable: editable.extractall(site)
+    find = f"import site; site.addsitedir({str(site)!r}); from importlib.util import find_spec; print(find_spec('pertnb').origin)"
+    for folder in (tmp_path, clone):
+        done = subprocess.run([sys.executable, "-S", "-c", find], cwd=folder, capture_output=True, text=True, env={})
+        assert done.stdout.strip() in (str(clone / "pertnb" / "__init__.py"), "pertnb/__init__.py"), done.stderr
+
+
 def test_metadata(wheel, settings):
     _, opened = wheel
     name, = (n for n in opened.namelist() if n.endswith("METADATA"))

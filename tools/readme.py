@@ -3,11 +3,13 @@
     python tools/readme.py          # write README.md
     python tools/readme.py --check  # exit 1 if README.md differs from what would be written
 
-Cells that begin with `#| hide` are left out, and links that are right in nbs/ are made right in the root.
+Cells that begin with `#| hide` are left out, and links that are right in nbs/ are made right in the root. Once `git_url` of settings.ini is the
+repository's public address, buttons that open notebooks in Colab and Binder stand below the title.
 """
 import posixpath
 import re
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import nbformat
@@ -23,6 +25,22 @@ def from_root(match):
     return f"]({posixpath.normpath(posixpath.join('nbs', target))})"
 
 
+def git_url():
+    "The repository's public address, or an empty text."
+    ini = ConfigParser(delimiters=["="], interpolation=None)
+    ini.read(ROOT / "settings.ini", encoding="utf-8")
+    return ini["DEFAULT"]["git_url"].strip()
+
+
+def badges(url, notebook="nbs/05_cifar10c_robust.ipynb"):
+    "Buttons that launch a notebook of a repository on GitHub, as Markdown; nothing without an address."
+    found = re.fullmatch(r"https://github\.com/([^/]+/[^/]+?)(\.git)?/?", url)
+    if not found: return ""
+    colab, binder = "https://colab.research.google.com", "https://mybinder.org"
+    return (f"[![Open in Colab]({colab}/assets/colab-badge.svg)]({colab}/github/{found[1]}/blob/main/{notebook})\n"
+            f"[![Open in Binder]({binder}/badge_logo.svg)]({binder}/v2/gh/{found[1]}/main?labpath={notebook})\n")
+
+
 def readme(notebook):
     "The text of README.md."
     nb = nbformat.read(notebook, as_version=4)
@@ -30,6 +48,7 @@ def readme(notebook):
     for cell in nb.cells:
         if cell.cell_type == "markdown": cell.source = re.sub(r"\]\(([^)\s]+)\)", from_root, cell.source)
     text, _ = MarkdownExporter().from_notebook_node(nb)
+    if buttons := badges(git_url()): text = re.sub(r"^(# .*\n)", rf"\1\n{buttons}", text, count=1, flags=re.M)
     return "<!-- made from nbs/index.ipynb by tools/readme.py: change it there -->\n\n" + text.strip() + "\n"
 
 

@@ -91,6 +91,9 @@ class Bounds(Section):
         return resolve_data(presets.resolve("mnist_linf", dict(preset=self.preset)).data, auto="mnist")
 
     @property
+    def data_names(self): return self.data, self.digits
+
+    @property
     @step
     def test(self): return load_views(self.data, "test", n=self.settings.n_test)
 

@@ -319,7 +319,7 @@ def tabulate_accuracy(
 @patch
 def find_broken(self: RobustCifar10C,
     method, # of the classifier that is attacked
-    u,      # adversarial points at the full radius (N, K)
+    u,      # of each image at the smallest radius that breaks it, else at the full one (N, K)
 ):
     "Broken test images: x and adversarial x, float (B, 3, H, W), and the names of the two predictions."
     names, pset = class_names(self.data), self.set(self.robust)

@@ -30,6 +30,7 @@ from ..learn.train import Schedule
 from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
 from ..measure.excess import measure_legibility
 from ..measure.quality import METRICS, evaluate_set, mean_error, nearest, seed_metrics
+from ..report.scoreboard import LOWER_IS_BETTER
 from ..report.tables import PAPER
 from ..sets.sets import PerturbationSet
 
@@ -275,10 +276,11 @@ def compare_with_paper(
     ours,   # {column: number}
     theirs, # {column: number}
 ):
-    "One sentence: in which metrics the row is worse than the paper's."
-    worse = [column for column in METRICS.values() if round(ours[column], 2) > theirs[column]]
-    if not worse: return f"{row}: no metric worse than the paper"
-    return f"{row}: worse than the paper in " + ", ".join(f"{c} ({ours[c]:.3g} / {theirs[c]})" for c in worse)
+    "One sentence: which errors are larger than the paper's; OAE and KL have no better or worse."
+    larger = [column for column in LOWER_IS_BETTER if round(ours[column], 2) > theirs[column]]
+    if not larger: return f"{row}: none of {len(LOWER_IS_BETTER)} errors is larger than the paper's"
+    listed = ", ".join(f"{column} ({ours[column]:.3g} / {theirs[column]})" for column in larger)
+    return f"{row}: {len(larger)} of {len(LOWER_IS_BETTER)} errors are larger than the paper's: {listed}"
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #bb60a74e
 class MnistVerdict(MnistComparison):

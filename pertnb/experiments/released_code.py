@@ -313,6 +313,9 @@ class LearnedDigits(SplitEffects):
         x, x_tilde, _ = affine.draw_true_pairs(test, test.index, generator("test", s.seed))
         return name, kept.to(self.device), aside, (x, x_tilde)
 
+    @property
+    def data_names(self): return self.data, self.digits()[0]
+
     def measure_digits(self,
         seed,
         shuffle, # whether the images are shuffled

@@ -25,12 +25,13 @@ def adversarial_grid(
 def caption_adversarial(
     x, adversarial, # as above
     method, # name of the classifier's training
-    eps,    # radius of the attack
+    eps,    # largest radius of the attack
 ):
-    "What `adversarial_grid` shows."
+    "What `adversarial_grid` shows; the points are those of nested_robustness, which begins with the smallest radius."
     change = (adversarial - x).square().mean((1, 2, 3)).sqrt().mean()
-    return (f"Test images (top) and adversarial examples at full radius ({eps:.1f}) for the model of {method} "
-            f"(bottom), with its predictions. Root mean squared change: {change:.2f}.")
+    return (f"Test images (top) and adversarial examples (bottom) for the model of {method}, with its predictions. "
+            f"Each is of the smallest radius at which PGD breaks the image, at most {eps:.1f}. "
+            f"Root mean squared change: {change:.2f}.")
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #22543ab2
 def compact_grid(
@@ -54,10 +55,10 @@ def caption_curves(
     "What `radius_curves` shows."
     at = table.set_index(["kind", "column", "row"]).value.sort_index()
     weak, middle, full = at["robust", "eps full"], at["worst", "eps 50% worst"], at["worst", "eps full worst"]
-    return ("Accuracy under attack falls with the radius. At the full radius "
-            f"{weak.idxmax()} keeps most under the paper's attack, {weak.max():.1f}%. In the worst case "
+    return ("Accuracy under attack falls with the radius. In the worst case of three attacks "
             f"{middle.idxmax()} keeps most at the median radius, {middle.max():.1f}%, and "
-            f"{full.idxmax()} at the full one, {full.max():.1f}%.")
+            f"{full.idxmax()} at the full one, {full.max():.1f}%. The paper's attack alone would leave up to "
+            f"{weak.max():.1f}% there.")
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #fef1779a
 def accuracy_by_corruption(

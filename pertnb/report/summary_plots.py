@@ -46,9 +46,10 @@ def describe_ratios(
             "faster than the plain way.")
 
 # %% ../../nbs/api/report/12h_summary_plots.ipynb #64cdb760
-VERDICT_COLOURS = {"agrees": "#2e8b57", "better": "#3b7dd8", "worse": "#d6402b",
-                   "differs": "#d98c21", "not run": "0.55"}
-VERDICT_MARKERS = {"agrees": "o", "better": "^", "worse": "v", "differs": "D", "not run": "|"}
+VERDICT_COLOURS = {"agrees": "#2e8b57", "better": "#3b7dd8", "worse": "#d6402b", "differs": "#d98c21",
+                   "not comparable": "0.45", "equal": "#8fbfa3", "not run": "0.55"}
+VERDICT_MARKERS = {"agrees": "o", "better": "^", "worse": "v", "differs": "D",
+                   "not comparable": "x", "equal": "s", "not run": "|"}
 
 
 def draw_panel(
@@ -66,7 +67,8 @@ def draw_panel(
     if len(run): ax.plot([low, high], [low, high], color="0.8", linewidth=1, zorder=0)
     else: ax.text(.5, .5, "not run", transform=ax.transAxes, ha="center", color="0.5")
     for kind, part in run.groupby("verdict"):
-        style = dict(marker=VERDICT_MARKERS[kind], color=VERDICT_COLOURS[kind], alpha=.8, linewidth=0)
+        width = 1.2 * (kind == "not comparable") # a cross is made of lines
+        style = dict(marker=VERDICT_MARKERS[kind], color=VERDICT_COLOURS[kind], alpha=.8, linewidth=width)
         ax.scatter(part.paper, part.ours.astype(float).clip(lower=low), s=24, **style)
     height = np.full(len(missing), .03) # of the axes
     ax.plot(missing.paper, height, "|", color="0.55", markersize=9, transform=ax.get_xaxis_transform())

@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'OPTIONS', 'EXPERIMENT_COMMANDS', 'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS',
-           'SITE_COMMAND', 'COMMANDS', 'INTERRUPTED', 'Usage', 'parse_value', 'parse_parameters', 'join_parameters',
-           'read_parameters', 'data_row', 'data_command', 'find_notebook', 'check_parameters', 'name_output',
-           'AboveBar', 'execute', 'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set',
-           'drop_older', 'learn_command', 'names_pairs', 'resolve_source', 'open_set', 'open_saved', 'evaluate_command',
-           'sample_command', 'find_classifier', 'open_classifier', 'attack_command', 'certify_command', 'site_command',
-           'Parser', 'read_text', 'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure',
-           'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
+           'SITE_COMMAND', 'REPRODUCE_COMMAND', 'COMMANDS', 'INTERRUPTED', 'Usage', 'parse_value', 'parse_parameters',
+           'join_parameters', 'read_parameters', 'data_row', 'data_command', 'find_notebook', 'check_parameters',
+           'name_output', 'AboveBar', 'execute', 'run_command', 'stages_command', 'learn_values',
+           'find_learning_notebook', 'list_set', 'drop_older', 'learn_command', 'names_pairs', 'resolve_source',
+           'open_set', 'open_saved', 'evaluate_command', 'sample_command', 'find_classifier', 'open_classifier',
+           'attack_command', 'certify_command', 'site_command', 'reproduce_command', 'Parser', 'read_text',
+           'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure', 'run_or_report',
+           'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
@@ -479,6 +480,12 @@ def site_command(args):
     site.build_site(args.out)
     return dict(site=str(args.out)), f"built {args.out}: open {Path(args.out) / 'index.html'}"
 
+# %% ../../nbs/api/tools/27_cli.ipynb #32af1e21
+def reproduce_command(args):
+    "All notebooks and their tables once more; the result has an exit status."
+    from pertnb.tools.reproduce import reproduce
+    return reproduce(args.preset, Path(args.out) if args.out else None, args.tolerance, args.keep)
+
 # %% ../../nbs/api/tools/27_cli.ipynb #6a3bcae7
 class Parser(argparse.ArgumentParser):
     "Errors of one line, exit code 2."
@@ -620,7 +627,16 @@ SITE_COMMAND = (
     "build the documentation as a web site",
     "pertnb site _docs",
     {"out": dict(nargs="?", default="_docs", metavar="OUT", help="folder (default: _docs)")})
-COMMANDS = {**EXPERIMENT_COMMANDS, **SET_COMMANDS, "site": SITE_COMMAND}
+REPRODUCE_COMMAND = (
+    reproduce_command,
+    "run all notebooks, and compare their tables with reference tables",
+    "pertnb reproduce --preset smoke",
+    {"--preset": dict(default="smoke", choices=("smoke",), help="one that has reference tables"),
+     "--out": dict(metavar="FOLDER", help="of all results; it must be empty (default: runs/reproduce/PRESET)"),
+     "--tolerance": dict(type=make_number_type(0), default=.001,
+                         help="relative, for tables that are not identical (default: 0.001)"),
+     "--keep": dict(action="store_true", help="make these tables the reference")})
+COMMANDS = {**EXPERIMENT_COMMANDS, **SET_COMMANDS, "site": SITE_COMMAND, "reproduce": REPRODUCE_COMMAND}
 
 # %% ../../nbs/api/tools/27_cli.ipynb #761db5cc
 def add_command(

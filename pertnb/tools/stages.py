@@ -286,7 +286,7 @@ def write_stages(
                f"{origin}.")
     fields = {k: v for k, v in source.items() if k not in ("seconds", "device")}
     data = table.reset_index().assign(**fields)
-    return tables.write_text_table(table.rename_axis(None), plan.stem, s.preset, caption, data)
+    return tables.write_text_table(table.rename_axis(None), plan.stem, s.place, caption, data)
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #fb7cd484
 CIFAR10C = "cifar10c" # the section that `pertnb stages` runs if nothing else is asked for

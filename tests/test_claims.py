@@ -1,0 +1,72 @@
+"""Sentences of the notebooks that tables support, and sentences that no table supports and that must not come back.
+
+README's sentences have their own tests in test_companion.py.
+"""
+import csv
+import json
+import re
+
+import pytest
+
+UNSUPPORTED = {
+    "classifiers that withstand": "accuracy in the worst case at the full radius is far below that of clean images",
+    "are no worse": "OAE and KL have no better or worse",
+    "to the letter": "the inventory lists where `paper` differs from the text",
+    "adversarial examples at full radius": "each is of the smallest radius that breaks its image",
+    "segmentation that withstands": "08 attacks with PGD alone",
+}
+
+
+def prose(root):
+    "Markdown of the experiment notebooks, README and the inventory, in lower case: {name: text}."
+    found = {"README.md": (root / "README.md").read_text(encoding="utf-8")}
+    for path in (root / "nbs").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        found[path.name] = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    return {name: " ".join(text.lower().split()) for name, text in found.items()}
+
+
+@pytest.mark.parametrize("words", UNSUPPORTED)
+def test_what_nothing_supports_is_not_said(root, words):
+    captions = "\n".join(p.read_text(encoding="utf-8").lower() for p in (root / "pertnb").rglob("*.py"))
+    assert words not in captions and [name for name, text in prose(root).items() if words in text] == [], UNSUPPORTED[words]
+
+
+def numbers(root, path):
+    "{(row, column): value} of a tidy table."
+    with open(root / "tables" / path, newline="", encoding="utf-8") as file:
+        return {(line["row"], line["column"]): float(line["value"]) for line in csv.DictReader(file) if line["value"]}
+
+
+def every(at, column, holds): return all(holds(at, row) for row, c in at if c == column)
+
+
+SUPPORTED = [ # notebook, what it says, its table, and when the table supports it
+    ("01_mnist_linf.ipynb", "at `quick` the squared error of pgd ae is above *no change* in all four rows", "quick/mnist_linf_mse.csv",
+     lambda at: len({row for row, _ in at}) == 4 and every(at, "PGD AE", lambda at, row: at[row, "PGD AE"] > at[row, "No change"])),
+    ("01_mnist_linf.ipynb", "after the paper's schedule it is a quarter of it", "paper/mnist_linf_mse.csv",
+     lambda at: every(at, "PGD AE", lambda at, row: .2 < at[row, "PGD AE"] / at[row, "No change"] < .3)),
+    ("02_mnist_rts.ipynb", "almost none of the worst of 875", "overnight/mnist_rts_robust.csv",
+     lambda at: every(at, "Worst true", lambda at, row: at[row, "Worst true"] <= 2) and at["True perturbations", "Random true"] > 90
+     and at["CVAE adversarial training", "Random true"] > 75),
+    ("README.md", "training on corruptions is better on corruptions; adversarial training in the worst case", "overnight/cifar10c_robustness.csv",
+     lambda at: at["CIFAR10-C data augmentation", "Perturbed"] > at["CVAE adversarial training", "Perturbed"]
+     and at["CIFAR10-C data augmentation", "eps full worst"] < at["CVAE adversarial training", "eps full worst"]),
+]
+
+
+@pytest.mark.parametrize("name, sentence, path, holds", SUPPORTED, ids=[s[1][:50] for s in SUPPORTED])
+def test_what_is_said_stands_in_its_table(root, name, sentence, path, holds):
+    assert sentence in prose(root)[name] and holds(numbers(root, path))
+
+
+def test_full_radius_orderings_name_their_attack():
+    "Methods are ordered at the full radius by the worst case of three attacks, or the sentence says that it is PGD alone."
+    import pandas as pd
+    from pertnb.report.cifar10c_plots import caption_curves
+    from pertnb.report.lighting_plots import judge_adversarial
+    rows = [dict(kind=kind, column=column, row=row, value=v) for kind, column in (("robust", "eps full"), ("worst", "eps 50% worst"), ("worst", "eps full worst"))
+            for row, v in (("a", 1.), ("b", 2.))]
+    assert re.search("In the worst case of three attacks b keeps most at the median radius.*and b at the full one", caption_curves(pd.DataFrame(rows)))
+    table = pd.DataFrame([dict(row=row, column="eps full", accuracy=v) for row, v in (("CVAE adversarial training", 2.), ("MI data augmentation", 1.))])
+    assert judge_adversarial(table).startswith("under PGD alone") and "a stronger attack" in judge_adversarial(table)

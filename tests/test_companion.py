@@ -1,0 +1,127 @@
+"""What people expect of a paper's companion: a citation, versions that are known to work, one configuration, and claims that their tables support."""
+import csv
+import gzip
+import json
+import re
+import runpy
+import tomllib
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from scipy.stats import binomtest
+
+import pertnb
+
+
+def table(root, path):
+    "The rows of a CSV file as dicts."
+    with open(root / path, newline="", encoding="utf-8") as file: return list(csv.DictReader(file))
+
+
+def value(root, path, row, column):
+    "A number of a tidy table, as README rounds it."
+    found, = (line["value"] for line in table(root, path) if (line["row"], line["column"]) == (row, column))
+    return f"{float(found):.1f}"
+
+
+@pytest.fixture(scope="module")
+def readme(root): return (root / "README.md").read_text(encoding="utf-8")
+
+
+def count_words(text):
+    "Words of Markdown, tables included, without code, formulas and the targets of links."
+    text = re.sub(r"<!--.*?-->|```.*?```|\$\$.*?\$\$", "", text, flags=re.S)
+    return sum(bool(re.search(r"\w", word)) for word in re.sub(r"\]\([^)]*\)", "]", text).split())
+
+
+def test_readme_takes_five_minutes(readme):
+    assert count_words("# One two\n\n| a | b |\n```sh\nnot this\n```\n[three](four.md)") == 5
+    assert count_words(readme) <= 700
+
+
+METHODS = {"standard": "Standard training", "on corruptions": "CIFAR10-C data augmentation", "adversarial, in the set": "CVAE adversarial training"}
+COLUMNS = "Clean", "Perturbed", "OOD", "eps full worst"
+
+
+def test_readme_table_is_that_of_05(root, readme):
+    "Every number, and the numbers of images, seeds and the attack that the text before it names."
+    path = "tables/overnight/cifar10c_robustness.csv"
+    for name, row in METHODS.items():
+        line, = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", readme, re.M)
+        assert line.split(" | ") == [value(root, path, row, column) for column in COLUMNS], row
+    said = (root / path).with_suffix(".md").read_text(encoding="utf-8")
+    assert "10,000 test images, clean and corrupted, and on 250 under attack" in said and "AutoPGD" in said and "seed 0," in said
+
+
+def test_readme_compares_what_the_rows_give(root, readme):
+    "Worst case at the full radius, image by image: adversarial training against training on corruptions."
+    right = {}
+    for method in ("cvae_adversarial", "cifar10c"):
+        with gzip.open(root / f"tables/overnight/rows/classifier_{method}.csv.gz", "rt") as file: rows = list(csv.DictReader(file))
+        widest = max(float(row["eps"]) for row in rows if row["kind"] == "worst")
+        right[method] = {row["image"]: row["correct"] in ("True", "1", "1.0") for row in rows if row["kind"] == "worst" and float(row["eps"]) == widest}
+    first, second = right["cvae_adversarial"], right["cifar10c"]
+    better, worse = (sum(a[i] and not b[i] for i in first) for a, b in ((first, second), (second, first)))
+    assert f"on {better} of {len(first)} images, and worse on {worse} (p = {binomtest(better, better + worse).pvalue:.3f})" in " ".join(readme.split())
+
+
+def test_readme_counts_what_the_scoreboard_has(root, readme):
+    board = table(root, "tables/quick/scoreboard.csv")
+    count = lambda *verdicts: sum(line["verdict"] in verdicts and line["reason"] != "size of a layer" for line in board)
+    run, compared = len(board) - count("not run"), count("agrees", "better", "worse", "differs")
+    text = " ".join(readme.split())
+    assert f"Of the paper's {len(board)} numbers {run} were run; {compared} of them can be compared, {count('agrees')} agree" in text
+    linf = [line["verdict"] for line in board if line["preset"] == "paper"]
+    assert f"{linf.count('agrees')} of {len(linf)} numbers agree" in text
+
+
+def test_readme_says_what_the_packaged_set_holds(root, readme):
+    card = json.loads((root / "pertnb" / "weights" / "cifar10c.json").read_text())
+    words = {0: "none", 1: "one", 2: "two", 3: "three"}
+    n, held = card["n_test_images"], card["contents"]
+    assert held["black"] == held["white"] == 0
+    flat = words.get(round(n * held["flat"]), str(round(n * held["flat"])))
+    steps = card["settings"]["excess_steps"]
+    assert f"of {n:,} test images none has a black or white point in its set, {flat} a flat one (AutoPGD, {steps} steps" in " ".join(readme.split())
+
+
+def test_readme_says_what_does_not_transfer(root, readme):
+    path = "tables/paper/mnist_linf_robust.csv"
+    assert f"worst true noise ({value(root, path, 'CVAE adversarial training', 'Worst true')}% of 300 images)" in " ".join(readme.split())
+    assert {line["n"] for line in table(root, path)} == {"300"}
+
+
+def test_citation(root, settings, readme):
+    "CITATION.cff and README's BibTeX name one paper; the version is the package's."
+    cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
+    bibtex = dict(re.findall(r"^  (\w+) += \{(.*)\},?$", re.search(r"```bibtex\n(.*?)```", readme, re.S)[1], re.M))
+    paper = cited["preferred-citation"]
+    assert paper["title"] == bibtex["title"] and str(paper["year"]) == bibtex["year"] and paper["collection-title"] == bibtex["booktitle"]
+    assert " and ".join(f"{a['given-names']} {a['family-names']}" for a in paper["authors"]) == bibtex["author"]
+    assert str(cited["version"]) == settings["version"] == pertnb.__version__ and cited["license"] == "Apache-2.0"
+
+
+def test_launch_buttons_wait_for_an_address(root, settings, readme):
+    "One setting, git_url, gives them."
+    tool = runpy.run_path(str(root / "tools" / "readme.py"))
+    assert tool["badges"]("") == "" and bool(tool["badges"](settings["git_url"])) == ("Open in Colab" in readme)
+    assert "/github/someone/pertnb/blob/main/nbs/05_cifar10c_robust.ipynb" in tool["badges"]("https://github.com/someone/pertnb")
+
+
+def test_nbdev_finds_the_same_settings_in_both_files(root, settings):
+    "nbdev 2 reads settings.ini, nbdev 3 [tool.nbdev] of pyproject.toml."
+    kept = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["nbdev"]
+    as_text = lambda v: " ".join(v) if isinstance(v, list) else str(v)
+    assert {k: as_text(v) for k, v in kept.items()} == {k: settings[k] for k in kept}
+
+
+def test_constraints_fit_the_requirements(root, settings):
+    "Each package that is asked for has one version in constraints.txt, which its range allows."
+    lines = [line for line in (root / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    pinned = {re.sub(r"[-_.]+", "-", name).lower(): found for name, found in (line.split("==") for line in lines)}
+    for key in settings:
+        if not key.endswith("requirements") or key == "render_requirements": continue
+        for asked in map(Requirement, settings[key].split()):
+            name = re.sub(r"[-_.]+", "-", asked.name).lower()
+            assert asked.specifier.contains(pinned[name].split("+")[0]), asked
