@@ -372,7 +372,8 @@ def test_script_learns(script, tmp_path):
     result = json.loads(done.stdout)
     assert result["classifiers"] == ["standard"] and result["eps"] > 0
     page = (tmp_path / "out" / "report.html").read_text()
-    for part in ("Your own pairs", "Quality of the set", "The pairs that fit worst", "Advice", "data:image/png;base64"): assert part in page
+    parts = "Verdict", "Six metrics", "The worst of the set", "The pairs that fit worst", "Advice", "data:image/png;base64"
+    for part in parts: assert part in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "import pandas" not in page
     assert {p.name for p in (tmp_path / "out").iterdir()} >= {"set.safetensors", "standard.safetensors", "report.html", "report.ipynb", "tables", "figures", "quality.csv"}
     done = script("evaluate", tmp_path / "out", "--n", "3", "--steps", "2", "--json")
