@@ -114,7 +114,6 @@ def check_noise(
     pset.check(x)
     check_number("sigma", sigma, above=True)
     check_counts(batch_size=batch_size)
-    if not len(x): raise ValueError("there is no image to smooth over: hand in at least one")
     if centre is not None: check_latents(centre, len(x), pset.latent)
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #a8a121ba

@@ -98,11 +98,12 @@ def check_latents(
     u, # what a user handed in
     n, # images
     k, # latent dimensions
+    finite=True, # whether that is looked at, too
 ):
-    "ValueError unless u is (n, k)."
+    "ValueError unless u is (n, k) and finite."
     if not torch.is_tensor(u) or tuple(u.shape) != (n, k) or not u.is_floating_point():
         raise ValueError(f"u must be ({n}, {k}), one float latent per image, got {described(u)}")
-    if u.device.type == "cpu" and not u.isfinite().all(): # on a GPU that would wait for it at each step of a search
+    if finite and u.device.type == "cpu" and not u.isfinite().all(): # on a GPU one would wait for it at each step
         raise ValueError("u must be finite, got values that are not")
 
 # %% ../../nbs/api/sets/07_sets.ipynb #4d74efad
@@ -204,7 +205,7 @@ def perturb(
 ):
     "Images (B, C, H, W) in [0, 1] at latents u, differentiable in u."
     if prior is None: pset.check(x)
-    check_latents(u, len(x), pset.latent)
+    check_latents(u, len(x), pset.latent, prior is None)
     if prior is None: check_precision(u, pset.cvae, "u")
     mu, sigma = prior or pset.prior(x)
     return pset.cvae.decode(x, u * sigma + mu).clamp(0, 1)
@@ -246,7 +247,10 @@ def at(
     "The set at x as a function of u (B, K) alone; checks x and computes its prior once."
     pset.check(x)
     prior = pset.prior(x)
-    return lambda u: pset.perturb(x, u, prior)
+    def decode(u):
+        check_latents(u, len(x), pset.latent)
+        return pset.perturb(x, u, prior)
+    return decode
 
 
 @torch.no_grad()
