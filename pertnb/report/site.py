@@ -165,13 +165,14 @@ def read_tables():
 def find_saved_variable(
     cell, # of a notebook
     stem, # of a figure
+    spelled=False, # whether the stem must stand there as it is, and not as an f-string
 ):
     "Name of the variable that a cell saves as that figure, or None."
     text = cell_text(cell) if cell["cell_type"] == "code" else ""
     for name, argument in re.findall(r'save_figure\(\s*(\w+)[^",]*,\s*(f?"[^"]*"|\w+)', text):
         if '"' in argument: stems = [argument.lstrip("f").strip('"')]
         else: stems = re.findall(r'"(\w+)"', text) # a variable: any name that the cell spells out
-        patterns = [re.sub(r"\{.*?\}", r"\\w+", s) for s in stems]
+        patterns = stems if spelled else [re.sub(r"\{.*?\}", r"\\w+", s) for s in stems]
         if any(re.fullmatch(pattern, stem) for pattern in patterns): return name
     return None
 
@@ -193,10 +194,11 @@ def find_figure(
     notebooks, # of read_notebooks
 ):
     "Page of the notebook that saves a figure and number of the cell that draws it, or None."
-    for page, nb in notebooks.items():
-        for k, cell in enumerate(nb["cells"]):
-            name = find_saved_variable(cell, figure["stem"])
-            if name: return page, find_drawing_cell(nb["cells"], k, name)
+    for spelled in (True, False):
+        for page, nb in notebooks.items():
+            for k, cell in enumerate(nb["cells"]):
+                name = find_saved_variable(cell, figure["stem"], spelled)
+                if name: return page, find_drawing_cell(nb["cells"], k, name)
     return None
 
 # %% ../../nbs/api/report/25_site.ipynb #ea1c491b
@@ -640,7 +642,7 @@ def write_front(
     (folder / "reproduced.md").write_text("# The same tables once more\n\n" + read_log(), encoding="utf-8")
     (folder / "results.md").write_text(list_results(notebooks, folder / "_static"), encoding="utf-8")
     experiments = [page for page in notebooks if page[0].isdigit()]
-    others = [page for page in notebooks if page.isalpha()]
+    others = [page for page in notebooks if page.replace("_", "").isalpha()]
     contents = [make_toctree(["start", "results", *others, "reproduced", "changes"], "Start", True),
                 make_toctree(experiments, "Experiments", True),
                 make_toctree(["library", "reference"], "Library", True)]
