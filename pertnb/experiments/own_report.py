@@ -256,7 +256,7 @@ def judge_worth(
              f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {p:.2g}); on clean "
              f"images {clean[learned]:.0f}% against {clean[plain]:.0f}%.")
     return [found, advise_on_worth(names, p < .05 and wins > losses, clean[learned] - clean[plain],
-                                   [METHOD_NAMES[m] for m, falling in fits.items() if falling])]
+                                   [METHOD_NAMES[m] for m in (plain, learned) if fits.get(m)])]
 
 
 def advise_on_worth(
