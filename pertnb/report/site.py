@@ -315,9 +315,10 @@ def make_gallery(
 ):
     "The gallery as Markdown: a section for each notebook that has figures, with one of them large."
     parts, figures = [], keep_best(figures)
+    places = [(find_figure(figure, notebooks) or ("", 0), k) for k, figure in enumerate(figures)]
     for page, nb in notebooks.items():
-        places = [(find_figure(figure, {page: nb}), k) for k, figure in enumerate(figures)]
-        found = [figures[k] for _, k in sorted((place[1], k) for place, k in places if place)] # as the notebook draws
+        here = sorted((cell, k) for (where, cell), k in places if where == page)
+        found = [figures[k] for _, k in here] # as the notebook draws
         if not found: continue
         title, subtitle = read_heading(nb)
         shown = next((figure for figure in found if figure["stem"] in HEADLINES), found[0])
