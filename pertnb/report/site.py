@@ -341,7 +341,7 @@ def list_results(
     for kind, read, find in (("figure", read_figures, find_figure), ("table", read_tables, find_table)):
         for item in sorted(keep_best(read()), key=lambda item: item["stem"]):
             if not (place := find(item, notebooks)): continue
-            ending, stem, preset = "pdf" if kind == "figure" else "csv", item["stem"], item["preset"]
+            ending, stem, preset = "png" if kind == "figure" else "csv", item["stem"], item["preset"]
             name = f"{preset}-{stem}.{ending}"
             shutil.copy(repo_root() / f"{kind}s" / preset / f"{stem}.{ending}", folder / name)
             link = f'<a href="{place[0]}.html#{kind}-{stem}">{kind} {stem}</a>'
