@@ -582,7 +582,7 @@ def write_notebooks(
     "Write the notebooks as the site shows them."
     for package in ("", *ORDER): (folder / "api" / package).mkdir()
     places = {f"figure-{f['stem']}": find_figure(f, notebooks) for f in figures}
-    places |= {f"table-{t['stem']}": find_table(t, notebooks) for t in read_tables()}
+    places |= {f"table-{t['stem']}": find_table(t, notebooks) for t in keep_best(read_tables())}
     captions = {f["caption"].replace("eps", "ε") for f in figures}
     for page, nb in notebooks.items():
         anchors = {}
