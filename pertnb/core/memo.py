@@ -312,7 +312,8 @@ def is_library(
     code, module = code_of(thing), getattr(thing, "__module__", None)
     if module == "__main__": return False
     file = code.co_filename if code else getattr(sys.modules.get(module), "__file__", None)
-    return file is None or file.startswith((*library_folders(), "<frozen"))
+    # IPython takes in the packages of the environment that is active, even where another one runs it
+    return file is None or file.startswith((*library_folders(), "<frozen")) or "/site-packages/" in file
 
 # %% ../../nbs/api/core/00g_memo.ipynb #642882e7
 def code_text(
