@@ -6,7 +6,7 @@
 __all__ = ['SMOKE_UNET', 'PAPER_UNET', 'AS_RELEASED', 'PAPER_MI', 'LIGHTING_PRESETS', 'SMOKE_SEGMENT', 'FAST_SEGMENT',
            'RELEASED_SEGMENT', 'OVERNIGHT_SEGMENT', 'PAPER_SEGMENT', 'PAPER_PGD', 'NOT_MENDED', 'MAP_READINGS',
            'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings', 'CertifiedMapSettings',
-           'LightingScenes', 'LightingSet', 'weigh_ball', 'tell_mass', 'LightingRows', 'describe_network', 'keep_rows',
+           'LightingScenes', 'LightingSet', 'tell_mass', 'LightingRows', 'describe_network', 'keep_rows',
            'choose_batch', 'SetQuality', 'tabulate_quality', 'tabulate_norms', 'SearchedLights', 'Walk', 'ShownLights',
            'RealScene', 'LightingNetworks', 'AttackedMaps', 'WorstLights', 'CertifiedMaps', 'count_map_draws',
            'CertifiedTables', 'Lighting']
@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from scipy import stats
 from ..attack.attack import frozen
 from ..certify import smoothing
 from ..core.device import full_precision
@@ -36,6 +35,7 @@ from ..learn import segment
 from ..learn.learn import learn_lighting
 from ..learn.train import Schedule
 from ..measure import quality
+from ..measure.theory import mass_within
 from ..models.cvae import make_cvae
 from ..models.nets import count_parameters
 from ..sets.sets import latent_norms, project
@@ -267,20 +267,12 @@ class LightingSet(LightingScenes):
         return dict(zip(("eps 50%", "eps 75%", "eps full"), (*self.pset.percentiles[1:], self.pset.eps)))
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #d46917cc
-def weigh_ball(
-    eps, # radius
-    k,   # latent dimensions
-):
-    "The probability that a standard normal vector lies in the ball."
-    return float(stats.chi2.cdf(eps**2, k))
-
-
 def tell_mass(
     row,  # of the tables
     pset, # its PerturbationSet
 ):
     "How much of the prior's mass the ball of a set holds, and what follows, in one sentence."
-    mass = weigh_ball(pset.eps, pset.latent)
+    mass = float(mass_within(pset.latent, pset.eps))
     follows = ", so random points all lie near its surface" if mass < .01 else ""
     return f"{row}: the ball of radius {pset.eps:.2f} holds {mass:.2g} of the prior's mass{follows}"
 

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['FALL', 'FILES', 'OwnRobustSettings', 'classifier_settings', 'is_lower', 'train_rounds', 'describe_rounds',
-           'read_methods', 'name_answers', 'answer_rows', 'tabulate_confusion', 'tabulate_classes', 'describe_classes']
+           'name_file', 'read_methods', 'name_answers', 'answer_rows', 'tabulate_confusion', 'tabulate_classes',
+           'describe_classes']
 
 # %% ../../nbs/api/experiments/07b1_own_classifiers.ipynb #6061a193
 import math
@@ -92,6 +93,13 @@ def describe_rounds(
 
 # %% ../../nbs/api/experiments/07b1_own_classifiers.ipynb #98f99f01
 FILES = dict(cifar10c="pairs") # method: name of its file, where that is another
+
+
+def name_file(
+    method, # one of robust.METHODS
+):
+    "The name a user gives to a method, and its file."
+    return FILES.get(method, method)
 
 
 def read_methods(

@@ -240,15 +240,18 @@ class OwnWorst(OwnQuality):
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #904d4fe4
 class OwnClassifiers(OwnWorst):
     "Classifiers are trained on the pairs and in the set, in rounds."
+    @property
+    def n_classes(self): return max(2, len(self.pairs().train.classes))
+
     @step
     def trained(self):
         "{method: (model, how it was trained)}; none without labels."
-        s, (train, validation, _), classes = self.settings, self.views(), self.pairs().train.classes
-        if not classes: return {}
+        s, (train, validation, _) = self.settings, self.views()
+        if not self.pairs().train.classes: return {}
         how, start, out = self.classifier_settings(), None, {}
         for method in sorted(own_classifiers.read_methods(s.methods), key=lambda m: m != "standard"):
             out[method] = train_rounds(method, how, train.to(self.device), validation.to(self.device), self.set(),
-                                       max(2, len(classes)), s.rounds, start, s.seed,
+                                       self.n_classes, s.rounds, start, s.seed,
                                        device=self.device, progress=False)
             if method == "standard": start = out[method][0].state_dict()
         return out
@@ -264,15 +267,14 @@ class OwnClassifiers(OwnWorst):
         "{method: model}, saved in the folder; none without labels."
         classes = list(self.pairs().train.classes)
         for method, (model, _) in self.trained().items():
-            net = dict(self.classifier_settings().net(), n_classes=max(2, len(classes)))
-            file = self.folder / f"{own_classifiers.FILES.get(method, method)}.safetensors"
+            net = dict(self.classifier_settings().net(), n_classes=self.n_classes)
+            file = self.folder / f"{own_classifiers.name_file(method)}.safetensors"
             save_classifier(model, net, file, method=method, classes=classes)
         return {method: model for method, (model, _) in self.trained().items()}
 
     def describe_classifiers(self):
         "A line for each classifier: time, passes, validation loss, and whether it is underfit."
-        n_classes = max(2, len(self.pairs().train.classes))
-        return [own_classifiers.describe_rounds(own_report.METHOD_NAMES[method], how, n_classes)
+        return [own_classifiers.describe_rounds(own_report.METHOD_NAMES[method], how, self.n_classes)
                 for method, (_, how) in self.trained().items()]
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #47a76065
@@ -316,7 +318,7 @@ class JudgedClassifiers(AttackedClassifiers):
 
     def judge_all(self):
         "The rows of all classifiers, kept in the folder; None without labels."
-        file = lambda method: f"robust-{own_classifiers.FILES.get(method, method)}"
+        file = lambda method: f"robust-{own_classifiers.name_file(method)}"
         parts = [self.keep(file(method), self.judge(method)) for method in self.classifiers()]
         return pd.concat(parts, ignore_index=True) if parts else None
 

@@ -249,8 +249,7 @@ def judge_worth(
     if not plain or not learned: return ["There is no classifier to compare with."]
     a, b = held[learned], held[plain]
     clean = 100 * judged[judged.kind == "clean"].groupby("method").correct.mean()
-    wins, losses = int((a & ~b).sum()), int((~a & b).sum())
-    p = robust.binomtest(wins, wins + losses).pvalue if wins + losses else 1.
+    wins, losses, p = robust.count_wins(a, b)
     names = {m: METHOD_NAMES[m][0].lower() + METHOD_NAMES[m][1:] for m in (plain, learned)}
     found = (f"In the worst case at radius {radius:.1f} {names[learned]} is right on {100 * a.mean():.0f}% of {len(a)} "
              f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {p:.2g}); on clean "

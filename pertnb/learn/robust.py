@@ -6,7 +6,8 @@
 __all__ = ['METHODS', 'CORRUPTED', 'ROBUSTBENCH', 'check_methods', 'draw_view', 'draw_images', 'classifier_loss',
            'judging_arguments', 'validation_loss', 'build_classifier', 'fit_classifier', 'train_classifier',
            'load_pretrained', 'describe_log', 'train_methods', 'is_correct', 'accuracy_rows', 'robust_rows',
-           'choose_attacks', 'worst_rows', 'attack_part', 'unattacked_rows', 'judge_classifier', 'summarise', 'compare']
+           'choose_attacks', 'worst_rows', 'attack_part', 'unattacked_rows', 'judge_classifier', 'summarise',
+           'count_wins', 'compare']
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9259f60d
 from functools import partial
@@ -421,6 +422,17 @@ def summarise(
     return pd.DataFrame(out)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #5404334f
+def count_wins(
+    better, # Series, correct or not, of a classifier
+    worse,  # of the other, the same images
+):
+    "On how many images only the first is right, only the second, and the p-value of the binomial test."
+    if len(better) != len(worse) or not len(better):
+        raise ValueError(f"both classifiers must be judged on the same images, got {len(better)} and {len(worse)}")
+    wins, losses = int((better & ~worse).sum()), int((~better & worse).sum())
+    return wins, losses, binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+
+
 def compare(
     better,      # Series, correct or not, by image or by seed and image
     worse,       # of the other classifier, the same images
@@ -428,10 +440,7 @@ def compare(
     worse_name,
 ):
     "A sentence: the two accuracies, whether the first is above, on how many images they differ, and the p-value."
-    if len(better) != len(worse) or not len(better):
-        raise ValueError(f"both classifiers must be judged on the same images, got {len(better)} and {len(worse)}")
-    wins, losses = int((better & ~worse).sum()), int((~better & worse).sum())
-    p = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+    wins, losses, p = count_wins(better, worse)
     holds = "above" if wins > losses else "NOT above"
     gaps = (better.astype(int) - worse.astype(int)).groupby("seed").mean() if "seed" in better.index.names else []
     seeds = f", in {sum(g > 0 for g in gaps)} of {len(gaps)} seeds" if len(gaps) > 1 else ""

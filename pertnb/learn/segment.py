@@ -16,10 +16,9 @@ import torch.nn.functional as F
 from ..core import memo
 from ..attack.attack import Ball, frozen, maximise, pgd
 from ..attack.strong import AutoState
-from ..core.checks import check_columns, check_radii, described
+from ..core.checks import check_columns, check_known, check_radii, described
 from ..core.device import full_precision
 from ..data.illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pairs, padding
-from ..core.checks import check_known
 from .losses import MIXES, check_method, choose_point, set_loss
 from ..data.pairs import crop_flip, draw_crop_flip, to_float
 from ..certify.smoothing import certified_pixels, certify

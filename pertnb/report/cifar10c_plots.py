@@ -98,7 +98,7 @@ def caption_corruptions(
             f"{label(gain.index[0])} ({gain.iloc[0]:+.0f}).")
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #b689e4be
-NOISE_COLOURS = "#9ecae1", "#2b8cd6", "#08306b"
+NOISE_COLOURS = "#9ecae1", "#2b8cd6", "#08306b", "#d95f02" # the last: the wide noise, which is not the paper's
 
 
 def certified_curves(

@@ -81,9 +81,9 @@ def run_certificates(
 ):
     "Notebook 06: a classifier per noise, its predictions and certificates; the sequential test; attacks."
     section = Cifar10C(s, device)
-    for quartile in section.noises:
-        section.predictions(quartile)
-        section.certificates(quartile)
+    for noise in section.noises:
+        section.predictions(noise)
+        section.certificates(noise)
     section.compare_decisions()
     section.compare_radii()
     section.attack_certificates()

@@ -28,7 +28,7 @@ from ..core.probe import Cost, probe
 from ..data.images import CLASSES
 from ..experiments import presets
 from ..experiments.cifar10c import STAGE_METHODS
-from ..experiments.cifar10c_certified import QUARTILES, Cifar10C, is_certified
+from ..experiments.cifar10c_certified import NOISES, Cifar10C, is_certified
 from ..experiments.cifar10c_robust import PAPER_RADII
 from ..learn import robust
 from ..measure import quality
@@ -135,8 +135,8 @@ STAGES = { # a sample of the corruptions is a new pair of image and corruption
     **{f"train {m}": Stage("classifier", (m,), tell_classifier(m)) for m in STAGE_METHODS},
     **{f"judge {m}": Stage("judge_method", (m,), tell_judged) for m in STAGE_METHODS},
     "judge at the paper's radii": Stage("judge_method", ("cvae_adversarial", PAPER_RADII), tell_judged),
-    **{f"noise {q}": Stage("noise", (q,), tell_noise) for q in QUARTILES},
-    **{f"certify {q}": Stage("certify", (q,), tell_certified) for q in QUARTILES},
+    **{f"noise {q}": Stage("noise", (q,), tell_noise) for q in NOISES},
+    **{f"certify {q}": Stage("certify", (q,), tell_certified) for q in NOISES},
 }
 
 
