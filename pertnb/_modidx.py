@@ -1037,6 +1037,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                              'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.name_outcomes': ( 'api/experiments/cifar10c_certified.html#name_outcomes',
                                                                                                                 'pertnb/experiments/cifar10c_certified.py'),
+                                                       'pertnb.experiments.cifar10c_certified.tabulate_decided': ( 'api/experiments/cifar10c_certified.html#tabulate_decided',
+                                                                                                                   'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.tabulate_decisions': ( 'api/experiments/cifar10c_certified.html#tabulate_decisions',
                                                                                                                      'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.tabulate_outcomes': ( 'api/experiments/cifar10c_certified.html#tabulate_outcomes',

@@ -21,7 +21,7 @@ def main():
     parser.add_argument("--fixed", type=int, default=30)
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
     args = parser.parse_args()
-    n = dict(n_test=args.images, n_certified=args.images, n_compared=args.fixed)
+    n = dict(n_test=args.images, n_decided=args.images, n_certified=args.fixed, n_compared=args.fixed)
     changed = {field: json.loads(value) for field, value in args.p}
     settings = presets.resolve("cifar10c_certified", dict(preset=args.preset) | n | changed)
     section = Cifar10C(settings)

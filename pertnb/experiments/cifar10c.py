@@ -250,18 +250,18 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #67842669
 CERTIFIED_PRESETS = dict(
-    smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_compared=2, n_attacked=2, epochs_standard=1.,
-               epochs=1., batch_size=30, classifier="patch-8", n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
+    smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_decided=6, n_compared=2, n_attacked=2,
+               epochs_standard=1., epochs=1., batch_size=30, classifier="patch-8", n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
                restarts=1, attack_steps=2, judge=50),
     quick={},
-    overnight=dict(OVERNIGHT_RECIPE, epochs=3., n_train=50_000, n_test=300, n_certified=100, n_compared=100,
-                   n_attacked=40, attack_steps=20, n=10_000, n_most=20_000, views_each=0),
-    fast=dict(FROM_NOTHING, n_test=1000, n_certified=500, n_compared=50,
+    overnight=dict(OVERNIGHT_RECIPE, epochs=3., n_train=50_000, n_test=300, n_certified=30, n_decided=300,
+                   n_compared=30, n_attacked=25, attack_steps=20, n=10_000, n_most=20_000),
+    fast=dict(FROM_NOTHING, n_test=1000, n_certified=500, n_decided=1000, n_compared=50,
               n_attacked=50, classifier="resnet-18", epochs=30., batch_size=512, lr=0.4, n=10_000,
               n_most=20_000, views_each=0, restarts=5, attack_steps=50, judge=10_000, sample_batch=4000,
               compile="reduce-overhead"),
-    paper=dict(FROM_NOTHING, n_test=10_000, n_certified=10_000, n_compared=1000, n_attacked=1000, epochs=100., lr=0.2,
-               n=10_000, n_most=20_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
+    paper=dict(FROM_NOTHING, n_test=10_000, n_certified=10_000, n_decided=10_000, n_compared=1000, n_attacked=1000,
+               epochs=100., lr=0.2, n=10_000, n_most=20_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #ecd31ebe
 @experiment("cifar10c_certified", **CERTIFIED_PRESETS)
@@ -270,6 +270,7 @@ class CertifiedSettings(VoteSettings, PatchSettings, SetSettings):
     n_test: int = 40         # test images that are predicted
     views_each: int = 1      # corruptions of each, drawn at random, of each kind; 0: all
     n_certified: int = 40    # of them certified
+    n_decided: int = 40      # of them, for which the sequential test decides
     n_compared: int = 4      # of them in the comparison of the sequential test with a fixed number of draws
     n_attacked: int = 4      # of them attacked inside their certified radius, for each noise
     alpha: float = 0.001     # allowed probability of a wrong prediction or certificate

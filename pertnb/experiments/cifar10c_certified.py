@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['QUARTILES', 'NOISES', 'Cifar10C', 'name_noise', 'is_certified', 'trace_certified', 'tidy_numbers', 'decide_rows',
-           'contradict', 'tabulate_decisions', 'tabulate_radii', 'name_outcomes', 'tabulate_outcomes',
-           'judge_decisions', 'check_claims']
+           'contradict', 'tabulate_decisions', 'tabulate_decided', 'tabulate_radii', 'name_outcomes',
+           'tabulate_outcomes', 'judge_decisions', 'check_claims']
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #cd8ff6fa
 import time
@@ -169,10 +169,12 @@ def predictions(self: Cifar10C,
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #bcc057fb
 @patch
-def certified_images(self: Cifar10C):
+def certified_images(self: Cifar10C,
+    many, # the first of the test images
+):
     "Images uint8 (N, 3, H, W) that are certified, and their labels (N,)."
-    test, n = self.test_views(self.certified.n_test)[0], self.certified.n_certified
-    return test.images[test.index][:n], test.labels[test.index][:n]
+    test = self.test_views(self.certified.n_test)[0]
+    return test.images[test.index][:many], test.labels[test.index][:many]
 
 
 @patch
@@ -182,8 +184,8 @@ def certificates(self: Cifar10C,
 ):
     "Rows of smoothing.certify_rows for a noise; kept."
     s, name, begin = self.certified, name_noise(noise), time.perf_counter()
-    rows = smoothing.certify_rows(self.set(s), self.noise(noise)[0], *self.certified_images(), self.sigma(noise),
-                                  s.n0, s.n, s.alpha, seed=self.seed, batch_size=s.sample_batch)
+    rows = smoothing.certify_rows(self.set(s), self.noise(noise)[0], *self.certified_images(s.n_certified),
+                                  self.sigma(noise), s.n0, s.n, s.alpha, seed=self.seed, batch_size=s.sample_batch)
     spent, there = time.perf_counter() - begin, rows.attrs["there"]
     took = f"{there} of them certified before" if there else f"in {spent:.1f} s, {rows.draws.sum() / spent:.0f} draws/s"
     print(f"{name}: {len(rows)} images, {took}; {(rows.prediction < 0).mean():.1%} abstentions, "
@@ -272,7 +274,6 @@ def decide_rows(
     x, y,        # images uint8 (N, 3, H, W), labels (N,)
     sigma,       # of the noise
     radii,       # {heading: radius asked for}
-    many,        # the first of the images, which are decided now
     n0, n, alpha, seed, batch_size, # as for smoothing.certify_at
     chunk=50,    # images between writes
 ):
@@ -289,18 +290,17 @@ def decide_rows(
             found = {name: values.cpu() for name, values in found.items()}
             parts.append(pd.DataFrame(dict(image=images, heading=heading, radius=r) | found))
         return pd.concat(parts, ignore_index=True).assign(precision="float32")
-    return memo.rows(kept, "decisions", range(min(many, len(x))), work, chunk)
+    return memo.rows(kept, "decisions", range(len(x)), work, chunk)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #e61e0940
 @patch
 def decisions(self: Cifar10C,
-    noise,    # one of NOISES
-    many,     # the first of the certified images
+    noise, # one of NOISES
 ):
     "Rows of `decide_rows` for a noise at the three quartiles."
     s = self.certified
-    return decide_rows(self.set(s), self.noise(noise)[0], *self.certified_images(), self.sigma(noise),
-                       self.quartiles(), many, s.n0, s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch)
+    return decide_rows(self.set(s), self.noise(noise)[0], *self.certified_images(s.n_decided), self.sigma(noise),
+                       self.quartiles(), s.n0, s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch)
 
 
 @patch
@@ -308,7 +308,7 @@ def certify(self: Cifar10C,
     noise, # one of NOISES
 ):
     "All certificates of a noise, and all decisions of the sequential test."
-    return self.certificates(noise), self.decisions(noise, self.certified.n_certified)
+    return self.certificates(noise), self.decisions(noise)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #f2a27297
 @patch
@@ -318,7 +318,7 @@ def compared(self: Cifar10C,
     adaptive, # whether the certification may stop early
 ):
     "Rows of `smoothing.certify_rows` of the images in the comparison, with at most n_fixed draws; kept."
-    s, (x, y) = self.certified, (part[:self.certified.n_compared] for part in self.certified_images())
+    s, (x, y) = self.certified, self.certified_images(self.certified.n_compared)
     how = dict(adaptive=True, tolerance=.25, seed=f"adaptive {self.seed}") if adaptive else dict(seed=self.seed)
     return smoothing.certify_rows(self.set(s), self.noise(noise)[0], x, y, self.sigma(noise), s.n0, s.n_fixed,
                                   s.alpha, batch_size=s.sample_batch, **how)
@@ -338,16 +338,16 @@ def contradict(
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #7d49ee62
 @patch
-def decide_all(self: Cifar10C,
-    many=None, # the first of the certified images (default: all)
-):
-    "Rows method, radius, image, prediction, sequential, undecided, beyond, draws, fixed_draws of all decisions; kept."
+@step
+def decide_all(self: Cifar10C):
+    "Rows of all decisions: method, radius, image, what was decided, draws, fixed_draws; kept."
     parts, s = [], self.certified
     for q in NOISES:
-        for heading, mine in self.decisions(q, many or s.n_certified).groupby("heading", sort=False):
+        for heading, mine in self.decisions(q).groupby("heading", sort=False):
             p0 = ndtr(mine.radius.iloc[0] / self.sigma(q))
-            said = dict(prediction=mine.prediction, sequential=mine.certified, undecided=mine.undecided,
-                        beyond=p0**s.n_most > s.alpha, draws=mine.draws, fixed_draws=s.n0 + s.n_fixed)
+            said = dict(prediction=mine.prediction, correct=mine.correct, sequential=mine.certified,
+                        undecided=mine.undecided, beyond=p0**s.n_most > s.alpha, draws=mine.draws,
+                        fixed_draws=s.n0 + s.n_fixed)
             parts.append(pd.DataFrame(dict(method=name_noise(q), radius=heading, image=mine.image) | said))
     return self.keep("sequential", pd.concat(parts, ignore_index=True))
 
@@ -356,7 +356,8 @@ def decide_all(self: Cifar10C,
 def compare_decisions(self: Cifar10C):
     "Rows of `decide_all` for the images in the comparison, and `fixed`, `contradicts` of the fixed number of draws."
     parts, radii = [], self.quartiles()
-    decisions = self.decide_all(self.certified.n_compared)
+    decisions = self.decide_all()
+    decisions = decisions[decisions.image < self.certified.n_compared]
     for q in NOISES:
         for heading, mine in decisions[decisions.method == name_noise(q)].groupby("radius", sort=False):
             fixed, p0 = self.compared(q, False), ndtr(radii[heading] / self.sigma(q))
@@ -381,13 +382,21 @@ def tabulate_decisions(
     rows, # of compare_decisions
 ):
     "{row: numbers} by noise and radius, and of all."
-    groups = {f"{method.removeprefix('Noise for ')} noise, at {radius}": g
-              for (method, radius), g in rows.groupby(["method", "radius"], sort=False)}
+    groups = {f"{method}, at {radius}": g for (method, radius), g in rows.groupby(["method", "radius"], sort=False)}
     count = lambda g: {"decisions": len(g), "certified, fixed": g.fixed.sum(),
                        "certified, sequential": g.sequential.sum(), "disagree": (g.fixed != g.sequential).sum(),
                        "undecided": g.undecided.sum(), "draws, fixed": g.fixed_draws.mean(),
                        "draws, sequential": g.draws.mean()}
     return {row: {column: float(v) for column, v in count(g).items()} for row, g in (groups | {"all": rows}).items()}
+
+
+def tabulate_decided(
+    rows, # of decide_all
+):
+    "{noise: numbers}: % of the images that are classified correctly and certified, by radius; draws per decision."
+    held = 100 * (rows.sequential & rows.correct).groupby([rows.method, rows.radius], sort=False).mean().unstack()
+    draws = rows.groupby("method", sort=False).draws.mean()
+    return {row: dict(held.loc[row], **{"draws, mean": draws[row]}) for row in draws.index}
 
 
 def tabulate_radii(
@@ -440,7 +449,7 @@ def attack_noise(self: Cifar10C,
     noise, # one of NOISES
 ):
     "Rows of smoothing.attack_certified for the first certificates of a noise; None if there is no certificate."
-    s, (x, _), rows = self.certified, self.certified_images(), self.certificates(noise)
+    s, (x, _), rows = self.certified, self.certified_images(self.certified.n_certified), self.certificates(noise)
     rows = rows[rows.prediction >= 0].head(s.n_attacked)
     if not len(rows): return None
     image, prediction, radius = (torch.tensor(rows[k].tolist(), device=self.device)
