@@ -251,8 +251,8 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #67842669
 CERTIFIED_PRESETS = dict(
     smoke=dict(data="photos", n_train=60, n_test=6, n_certified=4, n_decided=6, n_compared=2, n_attacked=2,
-               epochs_standard=1., epochs=1., batch_size=30, classifier="patch-8", n_predict=20, n0=10, n=60, n_fixed=120, n_most=240,
-               restarts=1, attack_steps=2, judge=50),
+               epochs_standard=1., epochs=1., batch_size=30, classifier="patch-8", n_predict=20, n0=10, n=60,
+               n_fixed=120, n_most=240, restarts=1, attack_steps=2, judge=50),
     quick={},
     overnight=dict(OVERNIGHT_RECIPE, epochs=3., n_train=50_000, n_test=300, n_certified=30, n_decided=300,
                    n_compared=30, n_attacked=25, attack_steps=20, n=10_000, n_most=20_000),
@@ -261,7 +261,8 @@ CERTIFIED_PRESETS = dict(
               n_most=20_000, views_each=0, restarts=5, attack_steps=50, judge=10_000, sample_batch=4000,
               compile="reduce-overhead"),
     paper=dict(FROM_NOTHING, n_test=10_000, n_certified=10_000, n_decided=10_000, n_compared=1000, n_attacked=1000,
-               epochs=100., lr=0.2, n=10_000, n_most=20_000, views_each=0, restarts=20, attack_steps=50, judge=10_000, sample_batch=4000))
+               epochs=100., lr=0.2, n=10_000, n_most=20_000, views_each=0, restarts=20, attack_steps=50,
+               judge=10_000, sample_batch=4000))
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #ecd31ebe
 @experiment("cifar10c_certified", **CERTIFIED_PRESETS)
