@@ -367,7 +367,7 @@ def home_of(
     "Name of the module in which a piece stands."
     return link.module if isinstance(link, Symbol) else getattr(link, "__module__", None)
 
-
+# %% ../../nbs/api/core/00g_memo.ipynb #2bafb1b5
 class Code:
     "The code that functions and classes can reach."
     def __init__(self): self.texts, self.attributes, self.methods = {}, set(), set()

@@ -300,7 +300,7 @@ def read_split(
     shape = (1, 28, 28) if name == "mnist" else (3, 32, 32)
     return *read_folders(Path(root) / name / split, CLASSES[name], shape), info
 
-
+# %% ../../nbs/api/data/02_data.ipynb #07098b2e
 def find_split_fault(
     files, # of images and of labels
     stamp, # of the files that they are made from
@@ -310,7 +310,7 @@ def find_split_fault(
     if fault is None and open_array(files[1]).ndim != 1: return f"{files[1].parent}: {files[1].name} holds no labels"
     return fault
 
-
+# %% ../../nbs/api/data/02_data.ipynb #b844e81d
 def load_split(
     name,  # "cifar10" or "mnist"
     split, # "train" or "test"

@@ -50,7 +50,7 @@ class Mend:
         "train.Schedule for n images in use."
         return Schedule(self.images / n, self.batch_size, lr=self.lr, peak=0.2, clip=1.)
 
-
+# %% ../../nbs/api/learn/10b_mend.ipynb #90c5c808
 def find_far(
     cvae,    # CVAE
     x,       # images (B, C, H, W) in [0, 1]

@@ -221,7 +221,7 @@ def start_keeping(
     if not run.schedule.average: return
     run.kept |= {f"mean.{k}": v.clone() for k, v in run.module.state_dict().items()}
 
-
+# %% ../../nbs/api/learn/10_train.ipynb #5eae5a8c
 @torch.no_grad()
 def follow_mean(
     run,  # a Run
@@ -418,7 +418,7 @@ def measure_run(
     weights = 4 * sum(p.numel() * p.element_size() for p in run.module.parameters())
     return replace(cost, memory=step.memory + weights), numbers
 
-
+# %% ../../nbs/api/learn/10_train.ipynb #f2330657
 def rehearse(
     run,  # a Run
     kept, # memo.Kept

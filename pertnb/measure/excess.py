@@ -122,7 +122,7 @@ def describe_views(
     return dict(real_excess=spread_of_views(views).amax(0), real_dark=brightness.amin(0),
                 real_light=brightness.amax(0), real_flat=contrast.amin(0))
 
-
+# %% ../../nbs/api/measure/10_excess.ipynb #bfe8dad3
 @full_precision()
 def find_extremes(
     pset,      # PerturbationSet

@@ -77,7 +77,7 @@ def load_tensors(
         kind = type(error).__name__
         raise ValueError(f"{path} can't be read as a checkpoint of torch ({kind}): fetch it again") from None
 
-
+# %% ../../nbs/api/released/05a_released.ipynb #96b772dc
 MOST_TENSORS = 5000 # in a checkpoint
 
 
@@ -93,7 +93,7 @@ def check_held(
     if claimed > 2 * sum(stored.values()):
         raise ValueError(f"{path} claims tensors of {claimed} bytes, but holds {sum(stored.values())}")
 
-
+# %% ../../nbs/api/released/05a_released.ipynb #c3a074b8
 def read_checkpoint(
     path, # of a file that torch.save wrote
 ):

@@ -302,7 +302,7 @@ def latent_norms(
         return torch.cat(out)
     return stretch(run_all("latent norms", norms, len(x), batch_size, (model, x[:1])), len(x))
 
-
+# %% ../../nbs/api/sets/07_sets.ipynb #2deb7530
 def choose_radius(
     norms,       # of validation pairs' latents (N,)
     quantile=1., # of the norms: the share of pairs within the radius; 1: the largest norm, the paper's rule
