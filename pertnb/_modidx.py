@@ -3094,6 +3094,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                      'pertnb.report.plots.new_grid_axes': ('api/report/plots.html#new_grid_axes', 'pertnb/report/plots.py'),
                                      'pertnb.report.plots.radius_curves': ('api/report/plots.html#radius_curves', 'pertnb/report/plots.py'),
                                      'pertnb.report.plots.save_figure': ('api/report/plots.html#save_figure', 'pertnb/report/plots.py'),
+                                     'pertnb.report.plots.shrink_png': ('api/report/plots.html#shrink_png', 'pertnb/report/plots.py'),
                                      'pertnb.report.plots.styled': ('api/report/plots.html#styled', 'pertnb/report/plots.py')},
             'pertnb.report.released_plots': { 'pertnb.report.released_plots.draw_effects': ( 'api/report/released_plots.html#draw_effects',
                                                                                              'pertnb/report/released_plots.py'),
