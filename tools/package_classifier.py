@@ -1,9 +1,10 @@
-"""Train classifiers of notebook 05 at preset `overnight`, judge them, and write them with their cards to pertnb/weights.
+"""Train classifiers of notebooks 05 and 06 at preset `overnight`, judge them, and write them with their cards to pertnb/weights.
 
-    python tools/package_classifier.py [METHOD ...] [--unjudged] [-p FIELD VALUE ...]
+    python tools/package_classifier.py [METHOD ...] [noise_wide ...] [--unjudged] [-p FIELD VALUE ...]
 
 What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone; -p changes a
-setting of the notebook, and the card has it. Last, the table of notebook 05 is made of all rows that are there.
+setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions of the sequential test. Last, the table
+of notebook 05 is made of all rows that are there.
 """
 import argparse
 import hashlib
@@ -14,20 +15,67 @@ import pandas as pd
 
 from pertnb.core.paths import atomic_write, package_root, provenance, tables_dir
 from pertnb.experiments import presets
+from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C
 from pertnb.experiments.cifar10c_robust import RobustCifar10C, compare_methods, tabulate_accuracy
 from pertnb.learn import robust
 from pertnb.models.classifier_files import save_classifier
 
 
+def write_rows(section, rows, stem):
+    "Rows per image of a classifier, for the repository."
+    folder = tables_dir(section.preset) / "rows"
+    folder.mkdir(parents=True, exist_ok=True)
+    rows.to_csv(folder / f"{stem}.csv.gz", index=False, compression=dict(method="gzip", mtime=0))
+
+
 def judge(section, model, method):
     "Accuracies of a classifier for its card; its rows per image are written."
     rows, _ = section.judge(model, section.seed)
-    folder = tables_dir(section.preset) / "rows"
-    folder.mkdir(parents=True, exist_ok=True)
     columns = ["kind", "corruption", "eps", "image", "correct", "zero_gradients"]
-    rows[columns].to_csv(folder / f"classifier_{method}.csv.gz", index=False, compression=dict(method="gzip", mtime=0))
+    write_rows(section, rows[columns], f"classifier_{method}")
     table = robust.summarise(rows.assign(method=method))
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
+
+
+def judge_noise(section, noise):
+    "Certified accuracies of a classifier for its card; its decisions are written."
+    rows = section.decisions(noise)
+    write_rows(section, rows.drop(columns="precision"), f"decisions_{noise}")
+    held = (rows.certified & rows.correct).groupby(rows.radius).mean()
+    draws, images = rows.groupby("radius").draws.mean(), rows.image.nunique()
+    return [dict(kind="certified", eps=r, accuracy=100 * held[r], draws=draws[r], n=images) for r in held.index]
+
+
+def save(section, name, model, log, **card):
+    "Write the weights and the card of a classifier; the card."
+    train, _ = section.views(section.robust)
+    net = dict(section.robust.net(), n_classes=section.n_classes)
+    source = provenance("overnight", "cifar10", section.seed, len(train), log.attrs["seconds"], section.device)
+    path = package_root() / "weights" / f"classifier_{name}.safetensors"
+    about = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device")}
+    save_classifier(model, net, path, half=True, method=name, **about)
+    rows = [{k: round(v, 6) for k, v in r.items()} for r in log.to_dict("records")]
+    card = dict(source, method=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest(), net=net, **card, log=rows)
+    with atomic_write(path.with_suffix(".json")) as tmp: tmp.write_text(json.dumps(card, indent=1) + "\n")
+    print(f"{name}: {path.stat().st_size / 1e6:.1f} MB", *card["accuracy"], sep="\n  ", flush=True)
+
+
+def land(section, method, unjudged):
+    "Train, judge and write a classifier of notebook 05."
+    model, log = section.classifier(method)
+    settings = section.robust
+    save(section, method, model, log, schedule=settings.training(method), loss=settings.loss(method),
+         settings=asdict(settings), set=section.set(settings).info if method.startswith("cvae") else None,
+         accuracy=[] if unjudged else judge(section, model, method))
+
+
+def land_noise(section, name, unjudged):
+    "Train, judge and write a classifier of notebook 06."
+    noise, settings = name.removeprefix("noise_"), section.certified
+    model, log = section.noise(noise)
+    save(section, name, model, log, schedule=settings.training("cvae_smoothing"), loss=settings.loss(),
+         sigma=section.sigma(noise), settings=asdict(settings), set=section.set(settings).info,
+         accuracy=[] if unjudged else judge_noise(section, noise))
 
 
 def tabulate(section):
@@ -53,28 +101,21 @@ def tabulate(section):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("methods", nargs="*", help=", ".join(robust.METHODS))
+    parser.add_argument("methods", nargs="*", help=", ".join([*robust.METHODS, "noise_wide"]))
     parser.add_argument("--unjudged", action="store_true", help="write weights without accuracies")
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
     args = parser.parse_args()
     changed = {field: json.loads(value) for field, value in args.p}
+    noises = [name for name in args.methods if name in [f"noise_{noise}" for noise in NOISES]]
+    methods = [name for name in args.methods if name not in noises]
+    if noises:
+        section = Cifar10C(presets.resolve("cifar10c_certified", dict(preset="overnight", data="cifar10") | changed))
+        section.anew = tuple(noises)
+        for name in noises: land_noise(section, name, args.unjudged)
+    if noises and not methods: return
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10") | changed))
-    section.anew = tuple(args.methods)
-    settings, net = section.robust, dict(section.robust.net(), n_classes=section.n_classes)
-    for method in robust.check_methods(args.methods) if args.methods else ():
-        model, log = section.classifier(method)
-        train, _ = section.views(settings)
-        source = provenance("overnight", "cifar10", section.seed, len(train), log.attrs["seconds"], section.device)
-        path = package_root() / "weights" / f"classifier_{method}.safetensors"
-        about = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device")}
-        save_classifier(model, net, path, half=True, method=method, **about)
-        rows = [{k: round(v, 6) for k, v in r.items()} for r in log.to_dict("records")]
-        pset = section.set(settings).info if method.startswith("cvae") else None
-        card = dict(source, method=method, sha256=hashlib.sha256(path.read_bytes()).hexdigest(), net=net,
-                    schedule=settings.training(method), loss=settings.loss(method), settings=asdict(settings), set=pset,
-                    accuracy=[] if args.unjudged else judge(section, model, method), log=rows)
-        with atomic_write(path.with_suffix(".json")) as tmp: tmp.write_text(json.dumps(card, indent=1) + "\n")
-        print(f"{robust.METHODS[method]}: {path.stat().st_size / 1e6:.1f} MB", *card["accuracy"], sep="\n  ", flush=True)
+    section.anew = tuple(methods)
+    for method in robust.check_methods(methods) if methods else (): land(section, method, args.unjudged)
     tabulate(section)
 
 

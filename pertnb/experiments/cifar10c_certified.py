@@ -23,9 +23,11 @@ from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import evaluation_pairs, to_float
 from .cifar10c_robust import HEADINGS, KINDS, RobustCifar10C, tabulate_accuracy
+from .presets import resolve
 from .section import step
 from ..learn import robust, smoothed
 from ..learn.train import Schedule
+from ..models.classifier_files import packaged_card, packaged_names, round_weights
 from ..report import plots
 from ..sets.sets import latent_norms
 
@@ -87,11 +89,29 @@ def start(self: Cifar10C):
 
 
 @patch
+def packaged_noise(self: Cifar10C,
+    noise, # one of NOISES
+):
+    "The packaged classifier of a noise that these settings describe, and its log; None if there is none."
+    s, name = self.certified, f"noise_{noise}"
+    if name in self.anew or name not in packaged_names() or self.data != "cifar10": return None
+    if s.retrain or self.seed: return None
+    recipe = lambda s: (s.n_train, s.net(), s.training("cvae_smoothing"), s.loss(), s.warm_start)
+    if recipe(s) != recipe(resolve("cifar10c_certified", dict(preset="overnight"))): return None
+    if packaged_card(name)["sigma"] != self.sigma(noise): return None
+    return self.read_packaged(name)
+
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #c4deac78
+@patch
 @step
 def noise(self: Cifar10C,
     noise, # one of NOISES
 ):
     "The classifier that is trained under a noise, in eval mode, and its log."
+    found = self.packaged_noise(noise)
+    if found:
+        print(f"{name_noise(noise):20} comes with the package")
+        return found
     s, start, begin = self.certified, self.start(), time.perf_counter()
     schedule, net = Schedule(**s.training("cvae_smoothing")), dict(s.net(), n_classes=self.n_classes)
     model, log = smoothed.train_smoothed(self.views(s)[0], self.set(s), self.sigma(noise), schedule, net, start,
@@ -99,7 +119,7 @@ def noise(self: Cifar10C,
     self.count_earlier(begin, log)
     print(f"{name_noise(noise):20} {log.attrs['seconds']:6.1f} s, "
           f"last accuracy under noise {log.accuracy.iloc[-1]:.1%}")
-    return model, log
+    return round_weights(model), log
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #0ab3fa4b
 @patch

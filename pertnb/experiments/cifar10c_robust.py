@@ -183,6 +183,18 @@ def recipe_of(
 
 
 @patch
+def read_packaged(self: RobustCifar10C,
+    name, # one of packaged_names()
+):
+    "A packaged classifier, on the device, and its log; None if it was trained in another set than the packaged one."
+    card = packaged_card(name)
+    if card["set"] not in (None, packaged_set().info): return None
+    log = pd.DataFrame(card["log"])
+    log.attrs.update(seconds=card["seconds"], images=card["n"])
+    return packaged_classifier(name).to(self.device), log
+
+
+@patch
 @step
 def packaged(self: RobustCifar10C,
     method, # one of robust.METHODS
@@ -192,11 +204,7 @@ def packaged(self: RobustCifar10C,
     s = self.robust
     if s.retrain or seed or self.data != "cifar10" or method in self.anew or method not in packaged_names(): return None
     if recipe_of(s, method) != recipe_of(resolve("cifar10c_robust", dict(preset="overnight")), method): return None
-    card = packaged_card(method)
-    if card["set"] not in (None, packaged_set().info): return None
-    log = pd.DataFrame(card["log"])
-    log.attrs.update(seconds=card["seconds"], images=card["n"])
-    return packaged_classifier(method).to(self.device), log
+    return self.read_packaged(method)
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5a2b255c
 @patch
