@@ -1035,6 +1035,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                                'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.judge_decisions': ( 'api/experiments/cifar10c_certified.html#judge_decisions',
                                                                                                                   'pertnb/experiments/cifar10c_certified.py'),
+                                                       'pertnb.experiments.cifar10c_certified.judge_wide': ( 'api/experiments/cifar10c_certified.html#judge_wide',
+                                                                                                             'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.name_noise': ( 'api/experiments/cifar10c_certified.html#name_noise',
                                                                                                              'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.name_outcomes': ( 'api/experiments/cifar10c_certified.html#name_outcomes',

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['QUARTILES', 'NOISES', 'Cifar10C', 'name_noise', 'is_certified', 'trace_certified', 'tidy_numbers', 'decide_rows',
            'contradict', 'tabulate_decisions', 'tabulate_decided', 'tabulate_radii', 'name_outcomes',
-           'tabulate_outcomes', 'judge_decisions', 'check_claims']
+           'tabulate_outcomes', 'judge_decisions', 'check_claims', 'judge_wide']
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #cd8ff6fa
 import time
@@ -510,3 +510,13 @@ def check_claims(
             f"({percent(large, 'eps 25%')} and {percent(large, 'eps 50%')})",
             f"the large noise costs clean accuracy: {answer(cell[large, 'Clean'] < cell[small, 'Clean'])} "
             f"({percent(small, 'Clean')} to {percent(large, 'Clean')})"]
+
+# %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ab94f68a
+def judge_wide(
+    table, # of tabulate_certified
+):
+    "A sentence: what the wide noise certifies at each quartile, beside the best of the paper's three noises."
+    cell = table.set_index(["row", "column"]).value
+    percent = lambda rows: " / ".join(f"{max(cell[row, at] for row in rows):.0f}" for at in HEADINGS[:3])
+    best, wide = percent(list(map(name_noise, QUARTILES))), percent([name_noise("wide")])
+    return f"at the quartiles the wide noise certifies {wide}%, the best of the paper's three noises {best}%"
