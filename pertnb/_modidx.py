@@ -977,6 +977,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                            'pertnb/experiments/cifar10c.py')},
             'pertnb.experiments.cifar10c_certified': { 'pertnb.experiments.cifar10c_certified.Cifar10C': ( 'api/experiments/cifar10c_certified.html#cifar10c',
                                                                                                            'pertnb/experiments/cifar10c_certified.py'),
+                                                       'pertnb.experiments.cifar10c_certified.Cifar10C.asked': ( 'api/experiments/cifar10c_certified.html#cifar10c.asked',
+                                                                                                                 'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.Cifar10C.attack_certificates': ( 'api/experiments/cifar10c_certified.html#cifar10c.attack_certificates',
                                                                                                                                'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.Cifar10C.attack_noise': ( 'api/experiments/cifar10c_certified.html#cifar10c.attack_noise',

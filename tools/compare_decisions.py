@@ -2,7 +2,7 @@
 
     python tools/compare_decisions.py [PRESET] [--images N] [--fixed M] [-p FIELD VALUE ...]
 
-Four noises and three radii make 12 decisions per image, 3,600 for 300 images. The sequential test decides for N images, the fixed
+Four noises and four radii make 16 decisions per image, 4,800 for 300 images. The sequential test decides for N images, the fixed
 number of draws for the first M of them. Rows are kept a few images at a time: a run that was ended goes on where it was. -p changes
 a setting of the notebook.
 """
@@ -26,7 +26,7 @@ def main():
     settings = presets.resolve("cifar10c_certified", dict(preset=args.preset) | n | changed)
     section = Cifar10C(settings)
     rows = section.decide_all()
-    caption = (f"{len(rows):,} decisions 'certified at r' on {args.images} images, four noises and three radii, of the sequential "
+    caption = (f"{len(rows):,} decisions 'certified at r' on {args.images} images, four noises and four radii, of the sequential "
                f"test, which may take {settings.n_most:,} draws, against {settings.n_fixed:,} draws that are fixed beforehand "
                f"(the {settings.n0} that choose the class included in both).")
     section.write_table(tidy_numbers(tabulate_outcomes(rows)), "cifar10c_outcomes", section.source(args.images), caption, digits=1)

@@ -60,6 +60,12 @@ def quartiles(self: Cifar10C):
 
 
 @patch
+def asked(self: Cifar10C):
+    "The quartiles, and the full radius: those at which a certificate is asked for."
+    return self.quartiles() | {"eps full": self.set(self.certified).eps}
+
+
+@patch
 def sigma(self: Cifar10C,
     noise, # one of NOISES
 ):
@@ -293,23 +299,21 @@ def decide_rows(
     pset, model, # PerturbationSet, smoothed classifier
     x, y,        # images uint8 (N, 3, H, W), labels (N,)
     sigma,       # of the noise
-    radii,       # {heading: radius asked for}
+    radius,      # asked for
     n0, n, alpha, seed, batch_size, # as for smoothing.certify_at
-    chunk=50,    # images between writes
+    chunk=20,    # images between writes
 ):
-    "Rows image, heading, radius, prediction, certified, correct, undecided, draws, precision of `certify_at`; kept."
-    kept = memo.place("sequential", decide_rows, pset=pset, model=model, x=x, y=y, sigma=sigma, radii=radii,
+    "Rows image, radius, prediction, certified, correct, undecided, draws, precision of `certify_at`; kept."
+    kept = memo.place("sequential", decide_rows, pset=pset, model=model, x=x, y=y, sigma=sigma, radius=radius,
                       n0=n0, n=n, alpha=alpha, seed=seed, precision="float32")
     def work(images):
-        parts, j = [], torch.tensor(images, device=x.device)
-        for heading, r in radii.items():
-            out = smoothing.certify_at(pset, model, to_float(x[j]), r, sigma, n0, n, alpha, seed=seed, ids=images,
-                                       batch_size=batch_size)
-            found = dict(prediction=out.prediction, certified=out.certified, correct=out.prediction == y[j],
-                         undecided=~out.certified & ~out.given_up, draws=out.n)
-            found = {name: values.cpu() for name, values in found.items()}
-            parts.append(pd.DataFrame(dict(image=images, heading=heading, radius=r) | found))
-        return pd.concat(parts, ignore_index=True).assign(precision="float32")
+        j = torch.tensor(images, device=x.device)
+        out = smoothing.certify_at(pset, model, to_float(x[j]), radius, sigma, n0, n, alpha, seed=seed, ids=images,
+                                   batch_size=batch_size)
+        found = dict(prediction=out.prediction, certified=out.certified, correct=out.prediction == y[j],
+                     undecided=~out.certified & ~out.given_up, draws=out.n)
+        found = {name: values.cpu() for name, values in found.items()}
+        return pd.DataFrame(dict(image=images, radius=radius) | found).assign(precision="float32")
     return memo.rows(kept, "decisions", range(len(x)), work, chunk)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #e61e0940
@@ -317,10 +321,13 @@ def decide_rows(
 def decisions(self: Cifar10C,
     noise, # one of NOISES
 ):
-    "Rows of `decide_rows` for a noise at the three quartiles."
+    "Rows of `decide_rows` for a noise at the quartiles and the full radius, with the radius' `heading`."
     s, model, begin = self.certified, self.noise(noise)[0], time.perf_counter()
-    rows = decide_rows(self.set(s), model, *self.certified_images(s.n_decided), self.sigma(noise), self.quartiles(),
-                       s.n0, s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch)
+    found = {heading: decide_rows(self.set(s), model, *self.certified_images(s.n_decided), self.sigma(noise), r,
+                                  s.n0, s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch)
+             for heading, r in self.asked().items()}
+    rows = pd.concat([rows.assign(heading=heading) for heading, rows in found.items()], ignore_index=True)
+    rows.attrs["there"] = sum(rows.attrs["there"] for rows in found.values())
     if not rows.attrs["there"]:
         spent, fixed = time.perf_counter() - begin, len(rows) * (s.n0 + s.n_fixed) / rows.draws.sum()
         print(f"{name_noise(noise)}: {len(rows)} decisions in {spent:.1f} s, {3600 * len(rows) / spent:,.0f} per hour; "
@@ -380,7 +387,7 @@ def decide_all(self: Cifar10C):
 @patch
 def compare_decisions(self: Cifar10C):
     "Rows of `decide_all` for the images in the comparison, and `fixed`, `contradicts` of the fixed number of draws."
-    parts, radii = [], self.quartiles()
+    parts, radii = [], self.asked()
     decisions = self.decide_all()
     decisions = decisions[decisions.image < self.certified.n_compared]
     for q in NOISES:
