@@ -38,12 +38,14 @@ def judge(section, model, method):
 
 
 def judge_noise(section, noise):
-    "Certified accuracies of a classifier for its card; its decisions are written."
-    rows = section.decisions(noise)
-    write_rows(section, rows.drop(columns="precision"), f"decisions_{noise}")
-    held = (rows.certified & rows.correct).groupby(rows.radius).mean()
-    draws, images = rows.groupby("radius").draws.mean(), rows.image.nunique()
-    return [dict(kind="certified", eps=r, accuracy=100 * held[r], draws=draws[r], n=images) for r in held.index]
+    "Accuracies and certified accuracies of a smoothed classifier for its card; its decisions are written."
+    rows, predicted = section.decisions(noise), section.predictions(noise)
+    write_rows(section, rows.drop(columns=["precision", "heading"]), f"decisions_{noise}")
+    says = [dict(kind=kind, eps=0., accuracy=100 * g.correct.mean(), n=g.image.nunique())
+            for kind, g in predicted.groupby("kind", sort=False)]
+    asked = rows.assign(held=rows.certified & rows.correct).groupby("radius")
+    return says + [dict(kind="certified", eps=r, accuracy=100 * g.held.mean(), draws=g.draws.mean(), n=g.image.nunique())
+                   for r, g in asked]
 
 
 def save(section, name, model, log, **card):
