@@ -114,7 +114,11 @@ class OwnParts(SearchedSection):
     def place(self): return self.preset if is_example(self.settings) else self.folder
 
     @step
-    def pairs(self): return own.gather(self.settings)
+    def pairs(self):
+        "What own.gather finds; ValueError where a method can't be trained on it."
+        case = own.gather(self.settings)
+        if case.train.classes: own_classifiers.check_channels(self.settings, case.train.images.shape[1])
+        return case
 
     @step
     def views(self):
@@ -267,7 +271,8 @@ class OwnClassifiers(OwnWorst):
         "{method: model}, saved in the folder; none without labels."
         classes = list(self.pairs().train.classes)
         for method, (model, _) in self.trained().items():
-            net = dict(self.classifier_settings().net(), n_classes=self.n_classes)
+            channels = self.pairs().train.images.shape[1]
+            net = own_classifiers.name_network(self.classifier_settings(), self.n_classes, channels)
             file = self.folder / f"{own_classifiers.name_file(method)}.safetensors"
             save_classifier(model, net, file, method=method, classes=classes)
         return {method: model for method, (model, _) in self.trained().items()}
