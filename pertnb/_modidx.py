@@ -1810,8 +1810,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                                      'pertnb/experiments/own_classifiers.py'),
                                                     'pertnb.experiments.own_classifiers.answer_rows': ( 'api/experiments/own_classifiers.html#answer_rows',
                                                                                                         'pertnb/experiments/own_classifiers.py'),
-                                                    'pertnb.experiments.own_classifiers.check_channels': ( 'api/experiments/own_classifiers.html#check_channels',
-                                                                                                           'pertnb/experiments/own_classifiers.py'),
                                                     'pertnb.experiments.own_classifiers.classifier_settings': ( 'api/experiments/own_classifiers.html#classifier_settings',
                                                                                                                 'pertnb/experiments/own_classifiers.py'),
                                                     'pertnb.experiments.own_classifiers.describe_classes': ( 'api/experiments/own_classifiers.html#describe_classes',

@@ -27,6 +27,7 @@ from ..learn.mend import mend
 from ..learn.train import Schedule
 from ..measure import quality
 from ..models.classifier_files import save_classifier
+from ..models.nets import make_network
 from ..sets.sets import latent_norms
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #2f10bd1b
@@ -115,9 +116,9 @@ class OwnParts(SearchedSection):
 
     @step
     def pairs(self):
-        "What own.gather finds; ValueError where a method can't be trained on it."
+        "What own.gather finds; ValueError where the classifier is not for such images."
         case = own.gather(self.settings)
-        if case.train.classes: own_classifiers.check_channels(self.settings, case.train.images.shape[1])
+        with torch.device("meta"): make_network(case.train.images.shape[1], name=self.settings.classifier)
         return case
 
     @step
