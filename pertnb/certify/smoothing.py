@@ -199,6 +199,7 @@ class Noisy(NoisyPoints):
 
     def count_all(self, i, n):
         "As `count`."
+        tell_progress("draws of noise", 0, len(i) * n, "draw")
         most, groups = min(n, DRAWS_AT_ONCE), i.split(max(1, self.batch_size // min(n, DRAWS_AT_ONCE)))
         return torch.cat([sum(self.count_block(g, min(most, n - lo)) for lo in range(0, n, most)) for g in groups])
 

@@ -91,7 +91,9 @@ class Teller(threading.local):
     def find_line(self, now, interval):
         "The line that is due now, or None."
         if now - self.last < interval: return None
-        return next((w.describe(now) for w in reversed(self.works) if now - w.began >= interval / 3), None)
+        long = [w for w in reversed(self.works) if now - w.began >= interval / 3]
+        known = [w for w in long if w.done > w.first] # how long they will take
+        return next((w.describe(now) for w in known or long), None)
 
 
 TELLER = Teller()
