@@ -84,7 +84,8 @@ class Teller(threading.local):
         work = self.works[place] if place < len(known) else None
         del self.works[place:]
         if done >= total: return
-        if work is None or done <= work.done or total != work.total: work = Work(what, unit, total, now, done, done, now)
+        is_new = work is None or done <= work.done or total != work.total
+        if is_new: work = Work(what, unit, total, now, done, done, now)
         work.done, work.at = done, now
         self.works.append(work)
 

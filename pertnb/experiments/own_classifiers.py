@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from ..core.device import compile_set, full_precision
 from ..data.pairs import evaluation_pairs, to_float
-from ..data.pictures import COLOURS
+from ..data.pictures import VIEWABLE
 from .cifar10c import PLAIN_ATTACK, RobustSettings
 from ..learn import robust
 from ..learn.train import Schedule, build_from, fit
@@ -52,7 +52,7 @@ def name_network(
 ):
     "Arguments of nets.make_network."
     net = dict(how.net(), n_classes=n_classes)
-    return net if channels in COLOURS else dict(net, channels=channels)
+    return net if channels in VIEWABLE else dict(net, channels=channels)
 
 
 def train_spectral(
@@ -91,11 +91,12 @@ def train_rounds(
     "The model of the best round, and {column: value} of its training: passes, seconds, losses."
     channels = train.images.shape[1]
     net, losses, seconds, best = name_network(how, n_classes, channels), [], 0., None
-    trainer = robust.train_classifier if channels in COLOURS else train_spectral
+    trainer = robust.train_classifier if channels in VIEWABLE else train_spectral
     while len(losses) < rounds and is_lower(losses):
         schedule = Schedule(**how.training(method))
         this = f"{seed}, round {len(losses)}" if losses else seed
-        model, log = trainer(method, train, schedule, net, pset, start, how.loss(method), validation, this, how.pad, **kw)
+        model, log = trainer(method, train, schedule, net, pset, start, how.loss(method), validation, this, how.pad,
+                             **kw)
         losses.append(float(log.validation.min()))
         seconds += float(log.seconds.sum())
         if min(losses) == losses[-1]: best, learned = model, float(log.loss.iloc[-1])
