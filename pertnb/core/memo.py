@@ -705,7 +705,7 @@ def rows(
         done = {unit for data in shards.values() for unit in parse_rows(data, kept.folder)[of]}
         left = [unit for unit in list(todo)[shard[0]::shard[1]] if unit not in done]
         for lo in range(0, len(left), chunk):
-            tell_progress(kept.key["name"], lo, len(left), of)
+            tell_progress(kept.key.get("name", name), lo, len(left), of)
             before = {".csv": shards[mine]} if mine in shards else None
             after = with_more(before, work(left[lo:lo + chunk]), kept.folder / mine)
             kept.open()
