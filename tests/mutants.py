@@ -82,9 +82,14 @@ def doc_of(node):
     return node.body[0].value if is_text(node.body[0]) else None
 
 
+def tells(node):
+    "Whether a statement only says how far a work is."
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and getattr(node.value.func, "id", None) == "tell_progress"
+
+
 def constants(node):
-    "Constants that are code: no docstrings, annotations, texts of errors, parts of f-strings; none of inner functions."
-    if isinstance(node, (ast.Raise, ast.JoinedStr)) or is_text(node): return []
+    "Constants that are code: no docstrings, annotations, texts of errors, parts of f-strings, progress; none of inner functions."
+    if isinstance(node, (ast.Raise, ast.JoinedStr)) or is_text(node) or tells(node): return []
     if isinstance(node, ast.Constant): return [node] if type(node.value) in (int, float, str) else []
     inside = [child for k, child in children(node) if k not in UNUSED]
     return [c for child in inside if not isinstance(child, (ast.FunctionDef, ast.ClassDef)) for c in constants(child)]
@@ -131,7 +136,8 @@ def neutral(module, node):
     if not isinstance(node, ast.FunctionDef): return {}
     doc, end = doc_of(node), (node.end_lineno, node.end_col_offset) * 2
     out = dict(comment=[(*end, " # another comment")], annotation=[], error=[],
-               docstring=[(*span(doc), '"Another docstring."')] if doc else [added(module, node, '"A docstring."')])
+               docstring=[(*span(doc), '"Another docstring."')] if doc else [added(module, node, '"A docstring."')],
+               progress=[added(module, node, 'tell_progress("work", 1, 2)')])
     for a in (*node.args.args, *node.args.kwonlyargs): # a lambda's have none
         where = span(a.annotation) if a.annotation else (a.end_lineno, a.end_col_offset) * 2
         out["annotation"].append((*where, "list[9]" if a.annotation else ": list[9]"))

@@ -31,6 +31,7 @@ from pertnb.models.unet import UNetClassifier
 
 ROOT = Path(memo.__file__).resolve().parents[1]
 FILES = "pertnb.core.memo", "pertnb.core.paths", "pertnb.core.rows", "pertnb.core.clock"
+SILENT = "pertnb.core.progress" # says how far a work is, and decides nothing
 NET = dict(name="resnet-8", width=8, patch=4)
 UNET = dict(latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), features=2, pool=(15, 23))
 LINF, RTS = dict(name="mnist_fc", latent=4, hidden=8), dict(name="mnist_stn", latent=4, width=8, features=8)
@@ -175,7 +176,8 @@ class Tracer:
         "Note (module, name, first line) of what is called; no line of what a decorator wrote."
         code, codes = frame.f_code, self.steps[-1]["codes"]
         module = module_of(frame)
-        if code in codes or not is_ours(module) or code.co_name == "<module>" or self.is_plumbing(frame): return
+        if code in codes or not is_ours(module) or module == SILENT: return
+        if code.co_name == "<module>" or self.is_plumbing(frame): return
         codes.add(code)
         name, line = code.co_qualname, code.co_firstlineno
         if not code.co_filename.startswith(str(ROOT)):

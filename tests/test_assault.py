@@ -235,7 +235,7 @@ REFUSED = {
     "animated WebP": (lambda a, stem: Image.fromarray(a).save(f"{stem}.webp", **two(a)), "holds 2 pictures"),
     "TIFF of two pages": (lambda a, stem: Image.fromarray(a).save(f"{stem}.tif", **two(a)), "holds 2 pictures"),
     "NaN": (lambda a, stem: np.save(f"{stem}.npy", np.where(a > 99, np.nan, a)), "holds values that are not finite"),
-    "volume": (lambda a, stem: np.save(f"{stem}.npy", np.zeros((20, 20, 9))), "save one slice per file"),
+    "volume": (lambda a, stem: np.save(f"{stem}.npy", np.zeros((20, 20, 30))), "save one slice per file"),
     "objects": (lambda a, stem: np.save(f"{stem}.npy", np.array([{}] * 9), allow_pickle=True), "which is not a kind of real number"),
     "cut": (lambda a, stem: Path(f"{stem}.png").write_bytes(b"\x89PNG\r\n"), "can't be read as an image"),
     "link to nothing": (lambda a, stem: Path(f"{stem}.png").symlink_to("/nowhere"), "is a link to nothing"),

@@ -74,9 +74,9 @@ def test_what_runs_decides(found, ran):
     print(f"{pairs} pairs of a definition and a step in which it ran, {len(found)} steps")
 
 
-@pytest.mark.parametrize("kind", ["comment", "docstring", "annotation", "error"])
+@pytest.mark.parametrize("kind", ["comment", "docstring", "annotation", "error", "progress"])
 def test_words_decide_nothing(found, ran, kind):
-    "Other comments, docstrings, annotations or texts of errors in all that ran: the same keys."
+    "Other comments, docstrings, annotations, texts of errors or words of progress in all that ran: the same keys."
     edits = defaultdict(list)
     for module, node in ran: edits[module] += mutants.neutral(module, node).get(kind, [])
     assert sum(map(len, edits.values())) > 50

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from ..core.checks import check_labels, check_number, check_radii, described
 from ..core.device import frozen, full_precision
 from ..core.probe import probing, repeat
+from ..core.progress import tell_progress
 from ..sets.sets import check_latents, project, sample_ball
 
 # %% ../../nbs/api/attack/08_attack.ipynb #4e4c4194
@@ -147,6 +148,7 @@ def maximise(
     live = torch.arange(len(state.d), device=state.d.device) if leave else EVERY
     for k in repeat(steps + (state.keep is not None)): # the last point is evaluated only where something is kept
         if leave and not len(live): break
+        tell_progress("search for a worst point", k, steps)
         value, right, grad = evaluate_points(objective, state.d[live], live, k < steps, batch_size)
         state.see(live, value, right, grad)
         if grad is None: break

@@ -26,6 +26,7 @@ from ..attack.attack import frozen
 from ..core.checks import check_counts, check_known, check_labels, check_number, described
 from ..core.device import full_precision
 from ..core.probe import probing, run_all, stretch
+from ..core.progress import tell_progress
 from ..models.nets import fuse
 from ..data.pairs import generator, to_float
 from ..sets.sets import check_latents
@@ -186,6 +187,7 @@ class Noisy(NoisyPoints):
     "Votes of h(g(x, z)) with u from N(centre, sigma^2 I), for many images at once."
     def count_block(self, i, n):
         "Votes of images i in their next n draws, as `count`."
+        tell_progress()
         return sum(tally(*self.classes(i, u)) for u in self.draw(i, n).split(max(1, self.batch_size // len(i)), 1))
 
     def count(self, i, n):
@@ -197,6 +199,7 @@ class Noisy(NoisyPoints):
 
     def count_all(self, i, n):
         "As `count`."
+        tell_progress("draws of noise", 0, len(i) * n, "draw")
         most, groups = min(n, DRAWS_AT_ONCE), i.split(max(1, self.batch_size // min(n, DRAWS_AT_ONCE)))
         return torch.cat([sum(self.count_block(g, min(most, n - lo)) for lo in range(0, n, most)) for g in groups])
 

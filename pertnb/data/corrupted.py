@@ -23,6 +23,7 @@ from ..core import memo
 from ..core.arrays import UNREADABLE, once
 from ..core.checks import described
 from ..core.paths import atomic_write, data_root, digest, write_error
+from ..core.progress import tell_progress
 from ..core.random import generator
 
 # %% ../../nbs/api/data/05b_corrupted.ipynb #b28cd992
@@ -203,7 +204,9 @@ def extend_store(
     frame_file(store, images.shape)
     for b in range(-(-n // BLOCK)):
         wanted = [name for name in store.names if len(blocks[name]) <= b or (name, b) in damaged]
+        tell_progress("corruption of images", b, -(-n // BLOCK), "block")
         for name in wanted:
+            tell_progress()
             clean = images[b * BLOCK:(b + 1) * BLOCK]
             gen = generator(name, store.severity, store.source, b)
             y = corruptions.corrupt(name, clean, store.severity, gen).numpy()

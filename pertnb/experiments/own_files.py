@@ -176,7 +176,7 @@ def try_all(
 # %% ../../nbs/api/experiments/07_own_files.ipynb #0ae74a13
 def describe_shape(shape):
     "'colour 32 × 48' of (3, 32, 48)."
-    return f"{'grey' if shape[0] == 1 else 'colour'} {shape[1]} × {shape[2]}"
+    return f"{ {1: 'grey', 3: 'colour'}.get(shape[0], f'{shape[0]} channels,') } {shape[1]} × {shape[2]}"
 
 # %% ../../nbs/api/experiments/07_own_files.ipynb #7285f40c
 def measure_all(

@@ -27,6 +27,7 @@ from ..learn.mend import mend
 from ..learn.train import Schedule
 from ..measure import quality
 from ..models.classifier_files import save_classifier
+from ..models.nets import make_network
 from ..sets.sets import latent_norms
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #2f10bd1b
@@ -114,7 +115,11 @@ class OwnParts(SearchedSection):
     def place(self): return self.preset if is_example(self.settings) else self.folder
 
     @step
-    def pairs(self): return own.gather(self.settings)
+    def pairs(self):
+        "What own.gather finds; ValueError where the classifier is not for such images."
+        case = own.gather(self.settings)
+        with torch.device("meta"): make_network(case.train.images.shape[1], name=self.settings.classifier)
+        return case
 
     @step
     def views(self):
@@ -267,7 +272,8 @@ class OwnClassifiers(OwnWorst):
         "{method: model}, saved in the folder; none without labels."
         classes = list(self.pairs().train.classes)
         for method, (model, _) in self.trained().items():
-            net = dict(self.classifier_settings().net(), n_classes=self.n_classes)
+            channels = self.pairs().train.images.shape[1]
+            net = own_classifiers.name_network(self.classifier_settings(), self.n_classes, channels)
             file = self.folder / f"{own_classifiers.name_file(method)}.safetensors"
             save_classifier(model, net, file, method=method, classes=classes)
         return {method: model for method, (model, _) in self.trained().items()}

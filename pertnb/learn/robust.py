@@ -25,6 +25,7 @@ from .losses import Bank, check_method, choose_point, cross_entropy, set_loss, s
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
 from ..core.paths import data_root
 from ..core.probe import probing, run_all, stretch
+from ..core.progress import tell_progress
 from ..attack.strong import strong_attack
 from ..sets.sets import check_images
 from .train import Schedule, build_from, fit
@@ -296,6 +297,7 @@ def robust_rows(
     few, batch_size = len(x) if few is None else few, batch_size or many(x.device)
     edges = sorted({*range(0, len(x), batch_size), min(few, len(x)), len(x)})
     for lo, hi in zip(edges, edges[1:]):
+        tell_progress("attack by PGD", lo, len(x), "image")
         these = radii if hi <= few else radii[-1:]
         correct, u = nested_robustness(pset, model, to_float(x[lo:hi]), y[lo:hi], these, steps=steps)
         us.append(u)
@@ -393,6 +395,7 @@ def judge_classifier(
         return rows.assign(precision="float32"), dict(u=u)
     parts, us = [memo.part(kept, "accuracy", look, last=False)[0]], []
     for lo in range(0, len(x), chunk):
+        tell_progress("evaluation of a classifier", lo, len(x), "image")
         images = range(lo, min(lo + chunk, len(x)))
         like = "all radii" if lo < few else "the largest radius"
         rows, tensors = memo.part(kept, f"attacked-{lo:06}", attack, lo + chunk >= len(x), images, like)

@@ -18,6 +18,7 @@ from ..attack.attack import Ball, frozen, maximise, pgd
 from ..attack.strong import AutoState
 from ..core.checks import check_columns, check_known, check_radii, described
 from ..core.device import full_precision
+from ..core.progress import tell_progress
 from ..data.illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pairs, padding
 from .losses import MIXES, check_method, choose_point, set_loss
 from ..data.pairs import crop_flip, draw_crop_flip, to_float
@@ -183,6 +184,7 @@ def evaluate_segmenter(
     parts, device = [], next(pset.parameters()).device
     for lo in range(0, len(x), batch_size):
         given, labels = to_float(x[lo:lo + batch_size].to(device)), y[lo:lo + batch_size].to(device).long()
+        tell_progress("attack on a segmentation", lo, len(x), "image")
         us = attack_maps(pset, model, given, labels, radii, steps)
         worse = worsen_maps(pset, model, given, labels, us, radii, auto_steps) if auto_steps else []
         found = [("robust", eps, u) for eps, u in zip(radii, us)] + [("worst", eps, u) for eps, u in zip(radii, worse)]

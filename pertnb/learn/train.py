@@ -31,6 +31,7 @@ from .muon import Muon
 from .parallel import share_batch_norm
 from ..core.paths import locked, read_tensors
 from ..core.probe import probing
+from ..core.progress import tell_progress
 from ..core.random import generator
 from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log
 from .state import write_own
@@ -348,6 +349,7 @@ def loop(
         losses.append(numbers["loss"])
         step += 1
         bar.update(run.batch)
+        tell_progress(f"training {run.folder.name.rpartition('-')[0]}", step, run.steps)
         if step % log_every == 0 or step == run.steps:
             rows.append(finish_row(run, module, accelerator, rows, sums, losses, step, started))
             sums, losses, started = {}, [], time.perf_counter()

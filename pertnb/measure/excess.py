@@ -18,6 +18,7 @@ from ..attack.strong import AutoState, strong_attack
 from ..core.checks import check_number, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
+from ..core.progress import tell_progress
 from ..data.pairs import generator, to_float
 from .quality import mean_error, nearest_points
 from ..sets.sets import project, sample_ball, with_radius
@@ -142,6 +143,7 @@ def find_extremes(
     def look(n):
         parts = []
         for lo in range(0, n, batch_size):
+            tell_progress("extremes of a set", lo, n, "image")
             part = slice(lo, min(lo + batch_size, n))
             a = to_float(x[part].to(device))
             pset.check(a)
@@ -191,6 +193,7 @@ def measure_coverage(
     def look(n):
         out = []
         for lo in range(0, n, batch_size):
+            tell_progress("coverage of a set", lo, n, "pair")
             a, b = (to_float(t[lo:min(lo + batch_size, n)].to(device)) for t in (x, x_tilde))
             out += measure_batch(pset, a, b, radii, steps, lo)
         return pd.concat(out, ignore_index=True)
@@ -244,6 +247,7 @@ def measure_legibility(
     def look(n):
         out = []
         for lo in range(0, n, batch_size):
+            tell_progress("legibility of a set", lo, n, "image")
             part = slice(lo, min(lo + batch_size, n))
             a, real = to_float(x[part].to(device)), views_to_float(views[:, part].to(device))
             labels = y[part].to(device)

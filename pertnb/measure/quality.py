@@ -18,6 +18,7 @@ from ..core.checks import check_columns, check_counts, check_number
 from ..models.cvae import kl, pixel_error
 from ..core.device import full_precision
 from ..core.probe import run_all, stretch
+from ..core.progress import tell_progress
 from ..data.pairs import to_float
 from ..sets.sets import sample_ball
 
@@ -141,6 +142,7 @@ def evaluate_set(
             a, b = (to_float(t[part].to(device)) for t in (x, x_tilde))
             pset.check(a)
             pset.check(b, "x_tilde")
+            tell_progress("metrics of a set", lo, n, "pair")
             drawn = {k: v[part].to(device) for k, v in draws.items()}
             here = quality_rows(pset, a, b, drawn, steps, error, reading)
             out.append({k: v.cpu() for k, v in here.items()})

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from ..core.checks import check_affordable
 from ..core.paths import read_tensors, write_tensors
-from .nets import check_classifier, make_classifier
+from .nets import check_classifier, make_network
 
 # %% ../../nbs/api/models/04d_classifier_files.ipynb #15c7a9ae
 def save_classifier(
-    model,  # from make_classifier
+    model,  # from make_network
     net,    # its arguments
     path,   # of the .safetensors file
     half=False, # weights in half precision
@@ -39,8 +39,8 @@ def load_classifier(
     try:
         about = json.loads(header["classifier"])
         check_classifier(about["net"]["name"])
-        check_affordable(about["net"], tensors, lambda: make_classifier(**about["net"]))
-        model, info = make_classifier(**about["net"]), dict(about["info"])
+        check_affordable(about["net"], tensors, lambda: make_network(**about["net"]))
+        model, info = make_network(**about["net"]), dict(about["info"])
         model.load_state_dict(tensors)
     except Exception as error:
         raise ValueError(f"{path} holds no classifier of this package ({type(error).__name__})") from None

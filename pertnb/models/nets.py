@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LOGVAR_RANGE', 'CLASSIFIERS', 'LARGEST_NUMBER', 'Pointwise', 'PreactBlock', 'FusedBlock', 'fuse_sequence', 'fuse',
            'fold', 'unfold', 'scaled_tanh', 'Normalise', 'ResidualClassifier', 'read_widths', 'make_classifier',
-           'check_classifier', 'count_parameters']
+           'check_classifier', 'make_network', 'count_parameters']
 
 # %% ../../nbs/api/models/04_nets.ipynb #94598080
 import math
@@ -202,6 +202,22 @@ def check_classifier(
     if any(len(n) > 4 or int(n) > LARGEST_NUMBER for n in re.findall(r"\d+", str(name))):
         raise ValueError(f"classifier {name!r:.60} is too large: numbers in its name are at most {LARGEST_NUMBER}")
     with torch.device("meta"): make_classifier(name)
+
+# %% ../../nbs/api/models/04_nets.ipynb #99de5576
+def make_network(
+    channels=3, # of the images: any number
+    **net,      # arguments of `make_classifier`
+):
+    "A classifier of images (B, channels, H, W); ValueError where this kind is for grey and colour only."
+    model = make_classifier(**net)
+    if channels in (1, 3): return model
+    if not isinstance(model, ResidualClassifier):
+        raise ValueError(f"classifier {net['name']} is for grey and coloured images, and these have {channels} "
+                         "channels: take resnet-8, resnet-18 or a wrn")
+    model.normalise = Normalise(channels * (.5,), channels * (12**-.5,))
+    model.stem = nn.Conv2d(channels * model.patch**2, model.stem.out_channels, 3, padding=1, bias=False)
+    nn.init.kaiming_normal_(model.stem.weight, mode="fan_out", nonlinearity="relu")
+    return model
 
 # %% ../../nbs/api/models/04_nets.ipynb #568b9779
 def count_parameters(

@@ -16,6 +16,7 @@ import torch
 from PIL import Image, PngImagePlugin
 from ..core.checks import described
 from ..core.paths import atomic_write, figures_dir
+from ..data.pictures import take_visible
 
 # %% ../../nbs/api/report/12_plots.ipynb #68970b29
 STYLE = {
@@ -118,7 +119,8 @@ def montage(
     gaps,   # white pixels between rows and between columns
 ):
     "One canvas (H', W', 3) with R rows and C columns of images."
-    R, C, channels, H, W = images.shape
+    images = take_visible(images)
+    R, C, _, H, W = images.shape
     high, wide = H + gaps[0], W + gaps[1]
     canvas = np.full((R * high - gaps[0], C * wide - gaps[1], 3), 255, np.uint8)
     for r in range(R):

@@ -19,13 +19,14 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 import numpy as np
+import tifffile
 import torch
 from PIL import Image
 from .. import corruptions
 from ..attack.attack import attack_classifier
 from ..core.paths import package_root
 from ..data.pairs import Views, split_images
-from ..data.pictures import fit_picture, read_header, read_picture, scale_pictures
+from ..data.pictures import fit_picture, fit_shape, read_header, read_picture, scale_pictures
 from ..experiments.own import perturb_images
 from ..experiments.presets import resolve
 from ..learn.robust import is_correct
@@ -256,15 +257,17 @@ DATA_TARGETS = {
 def write_spoiled(
     folder, # where it is written
     kind,   # suffix
-    mode,   # of Pillow
+    mode,   # of Pillow, or "bands": five channels, where the kind of file holds them
     at,     # share of the file
     byte,   # put there; None: the file ends there
 ):
     "A picture of 20 x 24 pixels, spoiled; its path."
-    a = np.random.default_rng(0).integers(0, 256, (20, 24, 3), dtype=np.uint8)
+    many = mode == "bands"
+    a = np.random.default_rng(0).integers(0, 256, (20, 24, 5 if many else 3), dtype=np.uint8)
     path = Path(folder) / f"picture{kind}"
-    if kind == ".npy": np.save(path, a.astype(mode))
-    else: Image.fromarray(a).convert(mode).save(path)
+    if kind == ".npy": np.save(path, a.astype(np.float32))
+    elif kind == ".tif" and many: tifffile.imwrite(path, a, photometric="minisblack", planarconfig="contig")
+    else: Image.fromarray(a[..., :3]).convert("RGB" if many else mode).save(path)
     content = bytearray(path.read_bytes())
     place = int(at * (len(content) - 1))
     if byte is None: del content[place:]
@@ -275,7 +278,7 @@ def write_spoiled(
 
 def call_picture(kind, mode, at, byte, resize, crop):
     with tempfile.TemporaryDirectory() as folder:
-        path = write_spoiled(folder, kind, "float32" if kind == ".npy" else mode, at, byte)
+        path = write_spoiled(folder, kind, mode, at, byte)
         return read_header(path), read_picture(path, resize, crop)
 
 
@@ -302,12 +305,13 @@ WORDS = ("data", "run", "learn", "evaluate", "attack", "--help", "--json", "-p",
          "--check", "--seed")
 FILE_TARGETS = {
     "read_picture": Target(
-        call_picture, dict(kind=[".png", ".jpg", ".npy", ".bmp", ".tif"], mode=["RGB", "L"],
+        call_picture, dict(kind=[".png", ".jpg", ".npy", ".bmp", ".tif"], mode=["RGB", "L", "bands"],
                            at=[0., .01, .02, .05, .1, .3, .7, .99, 1.], byte=[0, None, 1, 127, 255], resize=[0, 16, 40],
                            crop=[0, 16, 40]),
-        None, lambda answer, **_: bool(np.isfinite(answer[1]).all()) and answer[1].ndim == 3),
+        None, lambda answer, resize, crop, **_: bool(np.isfinite(answer[1]).all())
+        and answer[1].shape == fit_shape(answer[0].shape, resize, crop)),
     "fit_picture": Target(
-        call_fit, dict(channels=[1, 3], height=[16, 20, 300], width=[16, 33], dtype=["uint8", "float32"],
+        call_fit, dict(channels=[1, 3, 2, 7], height=[16, 20, 300], width=[16, 33], dtype=["uint8", "float32"],
                        resize=[0, 16, 17, 64], crop=[0, 8, 16, 64]),
         lambda height, width, resize, crop, **_: min(height, width) >= resize
         and (resize or min(height, width)) >= crop,

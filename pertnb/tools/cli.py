@@ -188,6 +188,9 @@ def execute(
     try:
         papermill.execute_notebook(str(notebook), str(out), values, progress_bar=progress, kernel_name="python3",
                                    cwd=os.getcwd(), extra_arguments=quiet, stdout_file=AboveBar() if progress else None)
+    except KeyboardInterrupt:
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL) # at its end it would tell of the kernel's
+        raise
     except PapermillExecutionError as error:
         first, *_ = error.evalue.strip().splitlines() or [""]
         raise RuntimeError(f"{notebook.stem}: {error.ename}: {first} (all of it in {out})") from None

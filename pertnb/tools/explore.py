@@ -20,6 +20,7 @@ from ..attack.attack import check_search, frozen, loss_and_right, pgd
 from ..core.checks import check_known, described
 from ..core.device import full_precision
 from ..data.pairs import generator, to_float
+from ..data.pictures import take_visible
 from ..report.plots import as_uint8, label
 from ..sets.sets import check_latents, project, sample_ball
 
@@ -195,7 +196,7 @@ def encode_png(
     side=224,# pixels of its longer side, at least
 ):
     "A PNG of an image, enlarged by a whole number, as bytes."
-    pixels = image.permute(1, 2, 0).numpy()
+    pixels = take_visible(image.numpy()).transpose(1, 2, 0)
     if pixels.shape[-1] == 1: pixels = pixels.squeeze(-1)
     height, width = pixels.shape[:2]
     times = -(-side // max(height, width)) # rounded up
