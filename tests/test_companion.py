@@ -1,6 +1,7 @@
 """What people expect of a paper's companion: a citation, versions that are known to work, one configuration, and claims that their tables support."""
 import csv
 import gzip
+import hashlib
 import json
 import re
 import runpy
@@ -125,3 +126,15 @@ def test_constraints_fit_the_requirements(root, settings):
         for asked in map(Requirement, settings[key].split()):
             name = re.sub(r"[-_.]+", "-", asked.name).lower()
             assert asked.specifier.contains(pinned[name].split("+")[0]), asked
+
+
+def test_every_card_names_its_weights(root):
+    "A card beside each file of weights has the digest of its bytes."
+    for path in sorted((root / "pertnb" / "weights").glob("*.safetensors")):
+        card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest(), path.name
+
+
+def test_logs_are_those_of_the_cards(run):
+    done = run("python", "tools/training_logs.py", "--check")
+    assert done.returncode == 0, done.stderr

@@ -78,4 +78,7 @@ def main():
     tabulate(section)
 
 
-if __name__ == "__main__": main()
+if __name__ == "__main__":
+    from training_logs import write_logs  # beside this file
+    main()
+    write_logs()
