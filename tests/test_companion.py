@@ -87,6 +87,11 @@ def test_readme_says_what_the_packaged_set_holds(root, readme):
     assert f"of {n:,} test images none has a black or white point in its set, {flat} a flat one (AutoPGD, {steps} steps" in " ".join(readme.split())
 
 
+def test_readme_says_what_the_paper_s_set_holds(root, readme):
+    line, = (line for line in table(root, "tables/quick/cifar10c_contents.csv") if (line["row"], line["column"]) == ("Packaged set, as in the paper", "Black"))
+    assert float(line["value"]) == 100 and f"holds a black image for each of {line['n']} test images" in " ".join(readme.split())
+
+
 def test_readme_says_what_does_not_transfer(root, readme):
     path = "tables/paper/mnist_linf_robust.csv"
     assert f"worst true noise ({value(root, path, 'CVAE adversarial training', 'Worst true')}% of 300 images)" in " ".join(readme.split())
