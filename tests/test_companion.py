@@ -1,6 +1,7 @@
 """What people expect of a paper's companion: a citation, versions that are known to work, one configuration, and claims that their tables support."""
 import csv
 import gzip
+import hashlib
 import json
 import re
 import runpy
@@ -86,6 +87,11 @@ def test_readme_says_what_the_packaged_set_holds(root, readme):
     assert f"of {n:,} test images none has a black or white point in its set, {flat} a flat one (AutoPGD, {steps} steps" in " ".join(readme.split())
 
 
+def test_readme_says_what_the_paper_s_set_holds(root, readme):
+    line, = (line for line in table(root, "tables/quick/cifar10c_contents.csv") if (line["row"], line["column"]) == ("Packaged set, as in the paper", "Black"))
+    assert float(line["value"]) == 100 and f"holds a black image for each of {line['n']} test images" in " ".join(readme.split())
+
+
 def test_readme_says_what_does_not_transfer(root, readme):
     path = "tables/paper/mnist_linf_robust.csv"
     assert f"worst true noise ({value(root, path, 'CVAE adversarial training', 'Worst true')}% of 300 images)" in " ".join(readme.split())
@@ -125,3 +131,15 @@ def test_constraints_fit_the_requirements(root, settings):
         for asked in map(Requirement, settings[key].split()):
             name = re.sub(r"[-_.]+", "-", asked.name).lower()
             assert asked.specifier.contains(pinned[name].split("+")[0]), asked
+
+
+def test_every_card_names_its_weights(root):
+    "A card beside each file of weights has the digest of its bytes."
+    for path in sorted((root / "pertnb" / "weights").glob("*.safetensors")):
+        card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest(), path.name
+
+
+def test_logs_are_those_of_the_cards(run):
+    done = run("python", "tools/training_logs.py", "--check")
+    assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@
 
 What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone; -p changes a
 setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions of the sequential test. Last, the table
-of notebook 05 is made of all rows that are there.
+of notebook 05 and its two figures are made of all rows that are there.
 """
 import argparse
 import hashlib
@@ -19,6 +19,7 @@ from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C
 from pertnb.experiments.cifar10c_robust import RobustCifar10C, compare_methods, tabulate_accuracy
 from pertnb.learn import robust
 from pertnb.models.classifier_files import save_classifier
+from pertnb.report import cifar10c_plots, plots
 
 
 def write_rows(section, rows, stem):
@@ -81,13 +82,13 @@ def land_noise(section, name, unjudged):
 
 
 def tabulate(section):
-    "Write table:cifar10c_robustness of the rows of all packaged classifiers, and print what the worst case says of them."
+    "Write table:cifar10c_robustness and its figures of the rows of all packaged classifiers, and print what the worst case says."
     weights, folder = package_root() / "weights", tables_dir(section.preset) / "rows"
     names = {m: name for m, name in robust.METHODS.items() if (folder / f"classifier_{m}.csv.gz").exists()}
     cards = {m: json.loads((weights / f"classifier_{m}.json").read_text()) for m in names}
     rows = pd.concat([pd.read_csv(folder / f"classifier_{m}.csv.gz").assign(method=m, seed=section.seed) for m in names])
     radii = section.radii(section.robust)
-    table = tabulate_accuracy(rows, names, radii).drop(columns=["accuracy", "method"])
+    table = tabulate_accuracy(rows, names, radii)
     judged, attacked = (rows[rows.kind == kind].image.nunique() for kind in ("clean", "worst"))
     seconds, settings = sum(card["seconds"] for card in cards.values()), section.robust
     epochs = ", ".join(f"{names[m]} {card['schedule']['epochs']:g}" for m, card in cards.items())
@@ -97,7 +98,11 @@ def tabulate(section):
                f"Network {settings.classifier}; passes over 49,000 images: {epochs}.")
     source = provenance(section.preset, section.data, section.seed, judged, seconds, "cpu")
     source |= dict(device=cards["standard"]["device"], precision=cards["standard"]["precision"])
-    section.write_table(table, "cifar10c_robustness", source, caption)
+    section.write_table(table.drop(columns=["accuracy", "method"]), "cifar10c_robustness", source, caption)
+    section.save_figure(plots.radius_curves(table, names), "cifar10c_robustness_curve", source, cifar10c_plots.caption_curves(table))
+    by = cifar10c_plots.accuracy_by_corruption(rows)
+    fig, caption = cifar10c_plots.corruption_dots(by, names), cifar10c_plots.caption_corruptions(by)
+    section.save_figure(fig, "cifar10c_by_corruption", source, caption)
     for heading, r in radii.items(): print(f"worst case, {heading}, " + "\n".join(compare_methods(rows, "worst", r)))
 
 
@@ -121,4 +126,7 @@ def main():
     tabulate(section)
 
 
-if __name__ == "__main__": main()
+if __name__ == "__main__":
+    from training_logs import write_logs  # beside this file
+    main()
+    write_logs()

@@ -146,4 +146,7 @@ def main():
     print(f"eps {pset.eps:.2f}, {path.stat().st_size / 1e6:.1f} MB: {path}")
 
 
-if __name__ == "__main__": main()
+if __name__ == "__main__":
+    from training_logs import write_logs  # beside this file
+    main()
+    write_logs()

@@ -82,7 +82,7 @@ def corruption_dots(
         labels = [label(c) + (" (not trained on)" if c in OUT_OF_DISTRIBUTION else "") for c in by.index]
         ax.set(xlabel="accuracy (%)", yticks=range(len(by)), yticklabels=labels)
         ax.grid(axis="y", alpha=0.3)
-        ax.legend(loc="upper left")
+        ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return fig
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #35d95bcc

@@ -257,7 +257,7 @@ def radius_curves(
             ax.plot(worst.eps, worst.accuracy, "--", marker="o", markersize=4, color=colour)
         ax.plot([], [], "--", color="0.4", label="the same, worst case")
         ax.set(xlabel="radius of the attack, ε", ylabel="accuracy (%)", ylim=(0, None))
-        ax.legend()
+        ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return fig
 
 # %% ../../nbs/api/report/12_plots.ipynb #ce77e878

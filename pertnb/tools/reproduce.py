@@ -15,6 +15,7 @@ import os
 import platform
 import re
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 import pandas as pd
 from ..core.names import PRESETS
@@ -144,7 +145,7 @@ def fresh_runs(
 def execute_all(
     preset, # name
     folder, # of all results
-    tell=print, # what is called with a line per notebook
+    tell=partial(print, flush=True), # what is called with a line per notebook
 ):
     "{stem of a notebook: seconds, or the error as text}."
     done = {}

@@ -1,0 +1,94 @@
+"""The logs of the trainings that made the packaged weights, from their cards.
+
+    python tools/training_logs.py          # write logs/sets_overnight.md and logs/classifiers_overnight.md
+    python tools/training_logs.py --check  # exit 1 if they differ from what would be written
+"""
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+
+from pertnb.experiments import presets
+from pertnb.learn.robust import METHODS
+from pertnb.report.tables import format_number, markdown_table
+
+ROOT = Path(__file__).resolve().parent.parent
+WEIGHTS, LOGS = ROOT / "pertnb" / "weights", ROOT / "logs"
+SETS = "cifar10c", "cifar10c_small"
+OVER_IMAGES = "accuracy", "validation"  # of classifiers: on what they see, and the loss on the images set aside
+DIGITS = dict(step=0, epoch=1, seconds=0, samples_per_s=0, accuracy=3)
+
+
+def read_card(name):
+    "The card of packaged weights."
+    return json.loads((WEIGHTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def tabulate_log(rows):
+    "A log's rows as a Markdown table."
+    text = lambda column: [format_number(value, DIGITS.get(column.name)) for value in column]
+    wide = pd.DataFrame(rows).apply(text).set_index("step")
+    return markdown_table(wide.rename(columns=lambda name: name.replace("_per_s", "/s"))).replace("|  |", "| step |", 1)
+
+
+def name_changes(card):
+    "The settings of a classifier that are not those of the preset, as -p FIELD VALUE."
+    usual = asdict(presets.resolve("cifar10c_robust", dict(preset=card["preset"], data=card["data"])))
+    changed = {k: v for k, v in card["settings"].items() if k in usual and list_as_tuple(usual[k]) != list_as_tuple(v)}
+    return "".join(f" -p {k} {json.dumps(v)}" for k, v in changed.items())
+
+
+def list_as_tuple(value):
+    "JSON knows no tuples."
+    return tuple(value) if isinstance(value, list) else value
+
+
+def describe(name, card, command):
+    "What was run, on what, and what came of it."
+    facts = dict(machine=card["device"], precision=card.get("precision", "float32"), data=card["data"], images=f"{card['n']:,}",
+                 seed=card["seed"], commit=card["commit"], seconds=f"{card['seconds']:,.0f}")
+    said = ", ".join(f"{k} {v}" for k, v in facts.items())
+    lines = [f"```bash\n{command}\n```", f"{said[0].upper()}{said[1:]}."]
+    if note := card.get("note"): lines.append(f"Note: {note}.")
+    return [*lines, f"`pertnb/weights/{name}.safetensors`, sha256 {card['sha256']}"]
+
+
+def log_classifiers():
+    "The log of the packaged classifiers."
+    lines = ["# Classifiers of CIFAR-10, preset overnight", "Made from their cards by `python tools/training_logs.py`. A row per "
+             "pass: loss and accuracy on the batches as they were trained on, validation: the loss on 1,000 images set aside, "
+             "by which the weights that are kept were chosen. Seconds are of one core of a busy machine."]
+    for method, title in METHODS.items():
+        name = f"classifier_{method}"
+        if not (WEIGHTS / f"{name}.json").exists(): continue
+        card = read_card(name)
+        command = f"python tools/package_classifier.py {method}{name_changes(card)}"
+        lines += [f"## {title}", *describe(name, card, command), tabulate_log(card["log"])]
+    return "\n\n".join(lines) + "\n"
+
+
+def log_sets():
+    "The log of the packaged sets."
+    lines = ["# Sets of common corruptions, preset overnight", "Made from their cards by `python tools/training_logs.py`. "
+             "In mending the decoder, excess is how far the worst points found lie from all corruptions of their image (mean squared "
+             "error), and over the share of them that lies too far. The cards keep some of the rows; the seconds named above each "
+             "table are those of all."]
+    for name in SETS:
+        card = read_card(name)
+        lines += [f"## {name}", *describe(name, card, "python tools/package_set.py"), "Training:", tabulate_log(card["log"])]
+        if "mending" in card: lines += ["Mending:", tabulate_log(card["mending"])]
+    return "\n\n".join(lines) + "\n"
+
+
+def write_logs(check=False):
+    "Write both logs, or say which of them are not up to date."
+    for name, text in {"sets_overnight.md": log_sets(), "classifiers_overnight.md": log_classifiers()}.items():
+        path = LOGS / name
+        if not check: path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.exit(f"logs/{name} differs from the cards: run python tools/training_logs.py")
+
+
+if __name__ == "__main__": write_logs(sys.argv[1:] == ["--check"])
