@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['OWN_PRESETS', 'OWN_ROW', 'OwnSettings', 'is_example', 'OwnParts', 'DescribedParts', 'OwnTraining', 'OwnSet',
            'DescribedSet', 'OwnQuality', 'OwnWorst', 'OwnClassifiers', 'AttackedClassifiers', 'JudgedClassifiers',
-           'ClassedClassifiers', 'CertifiedClassifiers', 'OwnImages', 'OwnExtremes', 'OwnPairs', 'SavedPairs']
+           'ClassedClassifiers', 'CertifiedClassifiers', 'TabledCertificates', 'OwnImages', 'OwnExtremes', 'OwnPairs',
+           'SavedPairs']
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #facc28de
 import math
@@ -18,7 +19,7 @@ from ..core.rows import read_rows, write_rows
 from ..data.pairs import PairsOf, to_float
 from . import own, own_classifiers, own_report, own_splits
 from .contents import SearchedSection, Searched
-from .own_classifiers import answer_rows, train_rounds
+from .own_classifiers import SMOOTHED, answer_rows, train_rounds
 from .presets import Source, describe, experiment
 from .section import MendSettings, step
 from ..learn import robust
@@ -33,14 +34,17 @@ from ..sets.sets import latent_norms
 OWN_PRESETS = dict(
     smoke=dict(n_train=120, n_test=12, n_pairs=24, copies=2, positions=64, pairs_seen=300, mend_images=40,
                excess_steps=3, pgd_steps=3, n_samples=2, n_show=4, n_attacked=6, strong_steps=2, epochs_standard=1.,
-               epochs_robust=1., images_seen=0, rounds=1),
+               epochs_robust=1., images_seen=0, rounds=1, n_certified=3, draws=20),
     quick={},
     overnight=dict(n_train=4000, n_test=500, n_pairs=1000, positions=256, pairs_seen=500_000, n_attacked=500,
-               strong_steps=50, images_seen=100_000, epochs_standard=30., epochs_robust=10.),
+               strong_steps=50, images_seen=100_000, epochs_standard=30., epochs_robust=10., n_certified=200,
+               draws=1000),
     fast=dict(n_train=50_000, n_test=1000, n_pairs=4000, positions=1024, pairs_seen=3_000_000, blocks=4,
-              n_attacked=1000, strong_steps=50, classifier="resnet-18", epochs_standard=30., epochs_robust=15.),
+              n_attacked=1000, strong_steps=50, n_certified=500, draws=10_000, classifier="resnet-18",
+              epochs_standard=30., epochs_robust=15.),
     paper=dict(n_train=50_000, n_test=2000, n_pairs=8000, positions=1024, pairs_seen=50_000_000, blocks=4,
-               n_attacked=2000, strong_steps=50, classifier="wrn-28-10", epochs_standard=100., epochs_robust=100.))
+               n_attacked=2000, strong_steps=50, n_certified=500, draws=10_000, classifier="wrn-28-10",
+               epochs_standard=100., epochs_robust=100.))
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #31dcacc1
 @experiment("your_own_pairs", **OWN_PRESETS)
@@ -75,7 +79,7 @@ class OwnSettings(MendSettings, Source):
     pgd_steps: int = 50        # of the approximation errors
     n_samples: int = 5         # for the expected approximation error
     n_show: int = 8            # images in figures
-    methods: tuple = ("standard", "pairs", "cvae_adversarial") # of classifiers; "pairs": on the pairs themselves
+    methods: tuple = ("standard", "pairs", "cvae_adversarial", "smoothed") # "pairs": on them; "smoothed": under noise
     classifier: str = "resnet-8" # see pertnb.models.nets.make_classifier
     images_seen: int = 12_000  # by a classifier in a round of training, about
     rounds: int = 3            # of training, at most; the last is the first that does not lower the validation loss
@@ -89,6 +93,9 @@ class OwnSettings(MendSettings, Source):
     train_steps: int = 1       # of PGD in training
     n_attacked: int = 60       # test images under attack, at most
     strong_steps: int = 10     # of AutoPGD in evaluation, for each of two losses
+    n_certified: int = 40      # test images that are certified, at most
+    draws: int = 300           # per certificate, at most
+    alpha: float = 0.001       # allowed probability of a wrong certificate
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #19ece471
 def is_example(
@@ -170,12 +177,19 @@ class OwnSet(OwnTraining):
         return latent_norms(self.training()[0], part.images[part.of], part.perturbed)
 
     @step
+    def used(self):
+        "Which latent dimensions are in use, bool (K,)."
+        held_out = PairsOf(self.views()[1]).held_out(generator("validation", self.seed))
+        pairs = (to_float(t[:200].to(self.device)) for t in held_out)
+        return own_report.find_used(self.training()[0].encode(*pairs))
+
+    @step
     def set(self):
         "The set with its radius, mended, and with the names of its pairs; saved in the folder."
         (found, log), case, s = self.training(), self.pairs(), self.settings
         self.keep("split", case.split())
         source = own.describe_source(case, s)
-        about = dict(source=source, classes=list(case.train.classes),
+        about = dict(source=source, classes=list(case.train.classes), used=int(self.used().sum()),
                      **self.source(len(case.train), seconds=log.seconds.sum()))
         pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
         if plan := s.plan()["plan"]:
@@ -194,7 +208,12 @@ class DescribedSet(OwnSet):
         radius = own_report.explain_radius(pset, self.pairs().validation, self.norms(), self.settings.coverage)
         return (f"{log.seconds.sum():.0f} s, {log.samples_per_s.median():.0f} pairs/s; "
                 f"squared error per value {log.mse.iloc[0]:.4f} at first, {log.mse.iloc[-1]:.4f} at the end; "
-                f"KL {log.kl.iloc[-1]:.1f} nats\n{radius}\n{self.tell_saved()}")
+                f"KL {log.kl.iloc[-1]:.1f} nats\n{radius}\n{self.describe_latent()}\n{self.tell_saved()}")
+
+    def describe_latent(self):
+        "How many latent dimensions are in use, and what the others do."
+        x = to_float(self.pairs().validation.images[:50].to(self.device))
+        return own_report.describe_used(self.set(), x, self.used(), generator("latent", self.seed))
 
     def tell_saved(self):
         "'saved', and in which folder if it is the user's."
@@ -243,6 +262,9 @@ class OwnClassifiers(OwnWorst):
     @property
     def n_classes(self): return max(2, len(self.pairs().train.classes))
 
+    @property
+    def sigma(self): return self.set().percentiles[1]
+
     @step
     def trained(self):
         "{method: (model, how it was trained)}; none without labels."
@@ -260,7 +282,7 @@ class OwnClassifiers(OwnWorst):
         "own_classifiers.OwnRobustSettings for these pairs."
         train = self.views()[0]
         return own_classifiers.classifier_settings(self.settings, max(train.images.shape[2:]), len(train),
-                                                   self.choice()[0]["batch_size"])
+                                                   self.choice()[0]["batch_size"], self.sigma)
 
     @step
     def classifiers(self):
@@ -269,7 +291,8 @@ class OwnClassifiers(OwnWorst):
         for method, (model, _) in self.trained().items():
             net = dict(self.classifier_settings().net(), n_classes=self.n_classes)
             file = self.folder / f"{own_classifiers.name_file(method)}.safetensors"
-            save_classifier(model, net, file, method=method, classes=classes)
+            noise = dict(sigma=self.sigma) if method == SMOOTHED else {}
+            save_classifier(model, net, file, method=method, classes=classes, **noise)
         return {method: model for method, (model, _) in self.trained().items()}
 
     def describe_classifiers(self):
@@ -319,7 +342,8 @@ class JudgedClassifiers(AttackedClassifiers):
     def judge_all(self):
         "The rows of all classifiers, kept in the folder; None without labels."
         file = lambda method: f"robust-{own_classifiers.name_file(method)}"
-        parts = [self.keep(file(method), self.judge(method)) for method in self.classifiers()]
+        plain = [method for method in self.classifiers() if method != SMOOTHED] # that one answers under noise alone
+        parts = [self.keep(file(method), self.judge(method)) for method in plain]
         return pd.concat(parts, ignore_index=True) if parts else None
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #66f094f6
@@ -353,17 +377,49 @@ class CertifiedClassifiers(ClassedClassifiers):
     @step
     def certify(self,
         method, # a key of `classifiers`
-        radius, # the largest one to certify; it decides the noise
+        sigma,  # of the noise
         draws,  # per image, at most
         alpha,  # allowed probability of a wrong certificate
+        most=None, # images, the first ones (default: all)
     ):
-        "smoothing.Certificate of the smoothed classifier on the test images."
-        sigma = smoothing.sigma_for(radius, draws, alpha)
-        return smoothing.certify(self.set(), self.classifiers()[method], to_float(self.attacked()[0]), sigma, n=draws,
-                                 alpha=alpha, adaptive=True, seed=self.seed)
+        "smoothing.Certified of the smoothed classifier on the test images."
+        x = to_float(self.attacked()[0][:most])
+        return smoothing.certify(self.set(), self.classifiers()[method], x, sigma, n=draws, alpha=alpha, adaptive=True,
+                                 seed=self.seed)
+
+    def certified_methods(self):
+        "The classifier that was trained under the noise, and for comparison another one."
+        known = list(self.classifiers())
+        others = [m for m in ("cvae_adversarial", *known) if m in known and m != SMOOTHED]
+        return [SMOOTHED, *others[:1]] if SMOOTHED in known else []
+
+# %% ../../nbs/api/experiments/07c_own_pairs.ipynb #cecae49b
+class TabledCertificates(CertifiedClassifiers):
+    "The certificates as rows and as a table."
+    def certificates(self):
+        "Rows method, image, correct, radius, kept in the folder; None without a classifier trained under noise."
+        s, parts = self.settings, []
+        for method in self.certified_methods():
+            found = self.certify(method, self.sigma, s.draws, s.alpha, s.n_certified)
+            right = found.prediction == self.attacked()[1][:s.n_certified]
+            parts.append(pd.DataFrame(dict(method=method, image=range(len(right)), correct=right.cpu(),
+                                           radius=found.radius.cpu())))
+        return self.keep("certified", pd.concat(parts, ignore_index=True)) if parts else None
+
+    def tabulate_certified(self,
+        rows, # of `certificates`
+    ):
+        "The table of certified accuracy at the quartiles of the norms and at the full radius."
+        s, radii, n = self.settings, own_report.name_radii(self.set()), int(rows.image.nunique())
+        at = ", ".join(f"{r:.1f}" for r in radii.values())
+        caption = (f"Accuracy (%) of smoothed classifiers (σ = {self.sigma:.2f}, at most {s.draws:,} draws, each "
+                   f"certificate wrong with probability at most {s.alpha:g}) on {n} test images: as they answer, and "
+                   f"certified at the quartiles of the norms and the full radius ({at}).")
+        numbers = own_report.tabulate_own_certified(rows, radii)
+        return self.write_table(numbers, "own_certified", n, caption, digits=0)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #00d6c50c
-class OwnImages(CertifiedClassifiers):
+class OwnImages(TabledCertificates):
     "What figures of samples and paths show."
     def shown(self):
         "The first test images, float (n, C, H, W)."
@@ -426,11 +482,7 @@ class OwnPairs(OwnExtremes):
         judged=None, # rows of `judge` of all classifiers, if there are any
     ):
         "Sentences about the set and the classifiers."
-        held_out = PairsOf(self.views()[1]).held_out(generator("validation", self.seed))
-        pset = self.set()
-        with torch.no_grad(): encoded = pset.encode(*(to_float(t[:200].to(self.device)) for t in held_out))
-        active = int((encoded.std(0) > .1).sum())
-        asked = self.settings.latent > 0
+        pset, active, asked = self.set(), int(self.used().sum()), self.settings.latent > 0
         sentences = own_report.advise(rows, pset.eps, pset.latent, active, len(self.pairs().train), asked)
         sentences += own_report.judge_worst(self.extremes(OWN_ROW).rows)
         if judged is None: return sentences
