@@ -127,6 +127,17 @@ def test_sample(said, learned, tmp_path):
     assert code == 2 and "--out is a .png or .pdf file" in err
 
 
+def test_sample_of_a_folder_shows_every_class(said, learned, pairs, tmp_path, monkeypatch):
+    "Folders are sorted by class; the first images shown are of all classes."
+    from pertnb.report import set_plots
+    shown, draw = [], set_plots.draw_samples
+    monkeypatch.setattr(set_plots, "draw_samples", lambda x, *rest, **how: shown.append(x) or draw(x, *rest, **how))
+    as_object(said("sample", learned, "--images", pairs / "clean", "--n", "2", "--points", "1", "--out", tmp_path / "a.png", "--json"))
+    images, labels, _ = own.load_clean(str(pairs / "clean"), "train")
+    of = [int(labels[(images == (255 * x).round().byte()).flatten(1).all(1).nonzero()[0]]) for x in shown[0]]
+    assert sorted(of) == [0, 1]
+
+
 def test_attack(said, learned):
     got = as_object(said("attack", learned, "--n", "6", "--steps", "2", "--json"))
     assert got["classifier"] == "standard" and got["eps"] == 2 and got["clean"] >= got["pgd"] >= got["worst"] >= 0

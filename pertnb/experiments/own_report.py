@@ -6,9 +6,9 @@
 __all__ = ['QUARTERS', 'METHOD_NAMES', 'SET_FREE', 'METRICS_EXPLAINED', 'REPORT_STYLE', 'REPORT_PAGE', 'ALT', 'explain_radius',
            'fit_radius', 'find_used', 'describe_used', 'decode_nearest', 'interpolate', 'tabulate_own_quality',
            'name_radii', 'tabulate_own_contained', 'tabulate_robustness', 'tabulate_own_certified',
-           'describe_certified', 'judge_fit', 'advise_on_latent', 'advise', 'judge_worst', 'describe_classifiers',
-           'judge_own_set', 'worst_answers', 'judge_worth', 'advise_on_worth', 'drop_links', 'caption_of',
-           'describe_figures', 'write_report']
+           'describe_certified', 'measure_noise', 'find_residual', 'judge_fit', 'advise_on_latent', 'advise',
+           'judge_worst', 'describe_classifiers', 'judge_own_set', 'worst_answers', 'judge_worth', 'advise_on_worth',
+           'drop_links', 'caption_of', 'describe_figures', 'write_report']
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #0e045075
 import html
@@ -51,14 +51,14 @@ def fit_radius(
     eps = pset.eps if coverage == 1 else float(norms.double().quantile(coverage, interpolation="lower"))
     return with_radius(pset, eps, info)
 
-# %% ../../nbs/api/experiments/07b_own_report.ipynb #fecdd30c
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #e5cbe7b7
 def find_used(
     u, # encodings of pairs (P, K)
 ):
     "Which dimensions are in use, bool (K,)."
     return u.std(0) > .1
 
-# %% ../../nbs/api/experiments/07b_own_report.ipynb #f2e2b0c9
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #8bea264e
 @torch.no_grad()
 def describe_used(
     pset, # PerturbationSet
@@ -155,7 +155,7 @@ def tabulate_robustness(
     table = table.dropna(subset="column")
     return table.drop(columns=["accuracy", "method", "sd", "seeds"])
 
-# %% ../../nbs/api/experiments/07b_own_report.ipynb #5b7aa35d
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #65468278
 def tabulate_own_certified(
     rows,  # of OwnPairs.certificates
     radii, # from name_radii
@@ -168,7 +168,7 @@ def tabulate_own_certified(
         parts.append(pd.DataFrame(dict(row=METHOD_NAMES[method], column=list(held), value=share, n=len(g))))
     return pd.concat(parts, ignore_index=True)
 
-# %% ../../nbs/api/experiments/07b_own_report.ipynb #25d8b1a8
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #d490b075
 def describe_certified(
     rows,  # of OwnPairs.certificates
     radii, # from name_radii
@@ -180,12 +180,35 @@ def describe_certified(
              for m, g in rows.groupby("method", sort=False)]
     return "; ".join(found)
 
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #d0bf3c3d
+def measure_noise(
+    residual, # what the set leaves of perturbed images, (B, C, H, W)
+):
+    "About which share of it is noise from pixel to pixel, from 0 to 1."
+    along = lambda a, b: (a * b).sum() / a.square().add(b.square()).div(2).sum().clamp_min(1e-12)
+    r = residual - residual.mean((2, 3), keepdim=True)
+    alike = (along(r[..., 1:], r[..., :-1]) + along(r[..., 1:, :], r[..., :-1, :])) / 2
+    return float((1 - alike).clamp(0, 1))
+
+
+@full_precision()
+@torch.no_grad()
+def find_residual(
+    pset,    # PerturbationSet
+    x,       # float (B, C, H, W)
+    x_tilde, # float (B, C, H, W)
+):
+    "What the set leaves of perturbed images, at the encoder's point: (B, C, H, W)."
+    return x_tilde - pset.perturb(x, project(pset.encode(x, x_tilde), pset.eps))
+
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #7464b633
 def judge_fit(
     left, # share of the squared change of test pairs that the set leaves
+    noise=0., # about which share of that is noise
 ):
     "A word for the fit, and what to do."
     if left < .2: return "good"
+    if noise > .5: return "usable" if left < .5 else "little, but more passes won't help"
     if left < .5: return "usable; more passes (pairs_seen) or a finer grid (positions) bring it down"
     return "poor; train longer (pairs_seen 5 times as large), or on a finer grid (positions)"
 
@@ -210,13 +233,17 @@ def advise(
     active, # dimensions in which the encodings vary
     n,      # images trained on
     asked=True, # whether the user chose the latent size
+    noise=0., # about which share of what the set leaves is noise
 ):
     "A list of sentences."
     left, kl = rows.pgd_ae.sum() / max(rows.none.sum(), 1e-12), rows.kl.mean()
     inside, over = (rows.norm <= eps).mean(), rows.oae.mean() / max(rows.none.max(), 1e-12)
-    fit = judge_fit(left)
+    fit = judge_fit(left, noise)
     out = [f"the set reproduces {100 * max(0., 1 - left):.0f}% of the (squared) perturbation of unseen pairs: {fit}"]
-    if rows.recon.sum() > .3 * rows.none.sum():
+    if noise > .5:
+        out.append(f"about {100 * noise:.0f}% of what is left is noise from pixel to pixel: no set holds it, and "
+                   "neither more pairs nor more passes reduce it")
+    elif rows.recon.sum() > .3 * rows.none.sum():
         out.append(f"even without the ball the posterior leaves {rows.recon.sum() / rows.none.sum():.0%}: "
                    "the limit is not the radius, but the network, its training, or beta")
     if rows.recon.mean() < .5 * rows.pgd_ae.mean():

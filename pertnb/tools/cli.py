@@ -187,7 +187,8 @@ def execute(
     begin = time.perf_counter()
     try:
         papermill.execute_notebook(str(notebook), str(out), values, progress_bar=progress, kernel_name="python3",
-                                   cwd=os.getcwd(), extra_arguments=quiet, stdout_file=AboveBar() if progress else None)
+                                   cwd=os.getcwd(), extra_arguments=quiet, stdout_file=AboveBar() if progress else None,
+                                   stderr_file=AboveBar() if progress else None)
     except PapermillExecutionError as error:
         first, *_ = error.evalue.strip().splitlines() or [""]
         raise RuntimeError(f"{notebook.stem}: {error.ename}: {first} (all of it in {out})") from None
@@ -270,7 +271,7 @@ def drop_older(
 def learn_command(args):
     "From pairs to a set, its report and a robust model."
     from pertnb.experiments import own, presets
-    from pertnb.experiments.own_pairs import OwnPairs
+    from pertnb.experiments.own_pairs import OwnPairs, describe_estimate
     from pertnb.core.paths import shorten_path
     values = dict(learn_values(args), out=str(Path(args.out).resolve()) if args.out else "")
     try: section = OwnPairs(presets.resolve("your_own_pairs", values))
@@ -281,6 +282,7 @@ def learn_command(args):
         return dict(check=list(case.lines), images=counts), "\n".join(case.lines) or "checked: nothing to mend"
     notebook, begin = find_learning_notebook(), time.time()
     own.claim_folder(folder, section.settings)
+    if not args.json and values["preset"] != "smoke": print(describe_estimate(section.settings), file=sys.stderr)
     seconds = execute(notebook, dict(values, out=str(folder)), folder / "report.ipynb", not args.json)
     drop_older(folder, begin)
     section.report()
@@ -376,6 +378,7 @@ def sample_command(args):
     "A picture of random points of the set."
     import matplotlib
     from pertnb.experiments import own
+    from pertnb.experiments.own_splits import mix_classes
     from pertnb.report import set_plots
     from pertnb.data.pairs import generator, to_float
     from pertnb.core.paths import atomic_write
@@ -384,7 +387,10 @@ def sample_command(args):
     if args.images:
         if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function")
         pset, _ = own.load_own(args.set)
-        images, _, _ = own.load_clean(args.images, "train", **own.read_how(pset.info, args.set))
+        how = own.read_how(pset.info, args.set)
+        how.pop("level") # of pairs; their images have classes only
+        images, labels, _ = own.load_clean(args.images, "train", **how)
+        images = images[mix_classes(labels, len(images), generator("images", args.seed))]
     else:
         pset, _, test = open_set(args)
         images = test.images
@@ -414,7 +420,7 @@ def find_classifier(
         raise FileNotFoundError(f"there is no classifier {name!r}: known are {', '.join(known) or 'none'}, or a file")
     return name, Path(name)
 
-# %% ../../nbs/api/tools/27_cli.ipynb #636e7737
+# %% ../../nbs/api/tools/27_cli.ipynb #6963a0bf
 def read_noise(
     info, # of a classifier
     name, # for the message
@@ -464,7 +470,7 @@ def attack_command(args):
     return result, (f"{name} on {len(x)} test images: {100 * clean:.1f}% clean; in the ball of radius {eps:.2f} "
                     f"{100 * pgd:.1f}% under PGD, {100 * worst:.1f}% under PGD and AutoPGD: {classes}")
 
-# %% ../../nbs/api/tools/27_cli.ipynb #fe9d130c
+# %% ../../nbs/api/tools/27_cli.ipynb #3841770f
 def choose_noise(
     pset,    # PerturbationSet
     trained, # noise that the classifier was trained under, or None
