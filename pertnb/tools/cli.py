@@ -420,7 +420,7 @@ def find_classifier(
         raise FileNotFoundError(f"there is no classifier {name!r}: known are {', '.join(known) or 'none'}, or a file")
     return name, Path(name)
 
-# %% ../../nbs/api/tools/27_cli.ipynb #44dfce63
+# %% ../../nbs/api/tools/27_cli.ipynb #8610b557
 def read_noise(
     info, # of a classifier
     name, # for the message
@@ -470,7 +470,7 @@ def attack_command(args):
     return result, (f"{name} on {len(x)} test images: {100 * clean:.1f}% clean; in the ball of radius {eps:.2f} "
                     f"{100 * pgd:.1f}% under PGD, {100 * worst:.1f}% under PGD and AutoPGD: {classes}")
 
-# %% ../../nbs/api/tools/27_cli.ipynb #91f5e28d
+# %% ../../nbs/api/tools/27_cli.ipynb #eff13932
 def choose_noise(
     pset,    # PerturbationSet
     trained, # noise that the classifier was trained under, or None
@@ -494,7 +494,7 @@ def describe_noise(
     if trained == sigma: return f"smoothed with the noise that it was trained under (σ {sigma:.2f})"
     known = f"was trained under σ {trained:.2f}" if trained else "was not trained under noise"
     cure = "without --radius it gets its own" if trained else "smoothed, which pertnb learn trains, knows its noise"
-    return f"smoothed with noise of σ {sigma:.2f}, though it {known}, which costs certificates ({cure})"
+    return f"smoothed with noise of σ {sigma:.2f}, though it {known}, which may cost certificates ({cure})"
 
 # %% ../../nbs/api/tools/27_cli.ipynb #97142e73
 def certify_command(args):
