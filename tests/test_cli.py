@@ -1,5 +1,6 @@
 """The command `pertnb`: each command and each error, in this process; a few through the installed script."""
 import json
+import re
 import sys
 import types
 from pathlib import Path
@@ -125,6 +126,17 @@ def test_sample(said, learned, tmp_path):
     assert (tmp_path / "a.png").read_bytes() == first
     code, out, err = said("sample", learned, "--out", tmp_path / "a.txt")
     assert code == 2 and "--out is a .png or .pdf file" in err
+
+
+def test_sample_of_a_folder_shows_every_class(said, learned, pairs, tmp_path, monkeypatch):
+    "Folders are sorted by class; the first images shown are of all classes."
+    from pertnb.report import set_plots
+    shown, draw = [], set_plots.draw_samples
+    monkeypatch.setattr(set_plots, "draw_samples", lambda x, *rest, **how: shown.append(x) or draw(x, *rest, **how))
+    as_object(said("sample", learned, "--images", pairs / "clean", "--n", "2", "--points", "1", "--out", tmp_path / "a.png", "--json"))
+    images, labels, _ = own.load_clean(str(pairs / "clean"), "train")
+    of = [int(labels[(images == (255 * x).round().byte()).flatten(1).all(1).nonzero()[0]]) for x in shown[0]]
+    assert sorted(of) == [0, 1]
 
 
 def test_attack(said, learned):
@@ -355,6 +367,29 @@ def test_script_help_is_quick_and_codes_pass(script):
     assert "COMMAND" in script("--help", timeout=20).stdout
     done = script("run", "77")
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("pertnb run: unknown notebook '77'")
+
+
+def test_lines_of_a_notebook_reach_the_terminal(tmp_path, capsys):
+    "What a notebook prints, and what its long steps tell, is shown while it runs."
+    code = "import sys; from pertnb.experiments.own_pairs import tell; print('data: photographs'); tell('training the set')"
+    nbformat.write(new_notebook(cells=[new_code_cell(code)]), tmp_path / "a.ipynb")
+    cli.execute(tmp_path / "a.ipynb", {}, tmp_path / "out.ipynb")
+    err = capsys.readouterr().err
+    assert "data: photographs\n" in err and "training the set\n" in err
+
+
+def test_checks_that_notebook_13_names_exist(root):
+    "Its table of what usually goes wrong has ten rows, and each names a notebook or a test that is there."
+    cells = nbformat.read(root / "nbs" / "13_your_own_pairs.ipynb", as_version=4).cells
+    table, = [c.source for c in cells if c.source.startswith("## What usually goes wrong")]
+    rows = table.split("| :-- | :-- | :-- |\n")[1].splitlines()
+    assert len(rows) == 10
+    for row in rows:
+        checks = row.split(" | ")[2]
+        notebooks, tests = re.findall(r"\]\(([^)]+)\)", checks), re.findall(r"`(tests/\w+\.py)::(\w+)`", checks)
+        assert notebooks or tests, row
+        for name in notebooks: assert (root / "nbs" / name).is_file(), name
+        for file, name in tests: assert f"def {name}(" in (root / file).read_text(encoding="utf-8"), name
 
 
 def test_script_runs_a_notebook(script, tmp_path):

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['QUARTERS', 'METHOD_NAMES', 'SET_FREE', 'METRICS_EXPLAINED', 'REPORT_STYLE', 'REPORT_PAGE', 'ALT', 'explain_radius',
-           'fit_radius', 'decode_nearest', 'interpolate', 'tabulate_own_quality', 'name_radii',
-           'tabulate_own_contained', 'tabulate_robustness', 'judge_fit', 'advise_on_latent', 'advise', 'judge_worst',
-           'describe_classifiers', 'judge_own_set', 'worst_answers', 'judge_worth', 'advise_on_worth', 'drop_links',
-           'caption_of', 'describe_figures', 'write_report']
+           'fit_radius', 'find_used', 'describe_used', 'decode_nearest', 'interpolate', 'tabulate_own_quality',
+           'name_radii', 'tabulate_own_contained', 'tabulate_robustness', 'tabulate_own_certified',
+           'describe_certified', 'measure_noise', 'find_residual', 'judge_fit', 'advise_on_latent', 'advise',
+           'judge_worst', 'describe_classifiers', 'judge_own_set', 'worst_answers', 'judge_worth', 'advise_on_worth',
+           'drop_links', 'caption_of', 'describe_figures', 'write_report']
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #0e045075
 import html
@@ -49,6 +50,32 @@ def fit_radius(
     "The set with its radius at a quantile of the norms; at 1 the radius stays as it is. Below 1, the largest is out."
     eps = pset.eps if coverage == 1 else float(norms.double().quantile(coverage, interpolation="lower"))
     return with_radius(pset, eps, info)
+
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #e5cbe7b7
+def find_used(
+    u, # encodings of pairs (P, K)
+):
+    "Which dimensions are in use, bool (K,)."
+    return u.std(0) > .1
+
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #8bea264e
+@torch.no_grad()
+def describe_used(
+    pset, # PerturbationSet
+    x,    # float (B, C, H, W)
+    used, # bool (K,)
+    gen,  # torch.Generator
+):
+    "How many dimensions are in use, and how much the others change an image."
+    K, count = len(used), int(used.sum())
+    if count == K: return f"all {K} latent dimensions are in use"
+    at = pset.at(x)
+    u = torch.randn(len(x), K, generator=gen).to(x)
+    still, unused, every = (at(v) for v in (torch.zeros_like(u), u * ~used, u))
+    idle, whole = (float((y - still).square().mean().sqrt()) for y in (unused, every))
+    judged = "they do little" if idle < .25 * whole else f"they are not harmless: set latent to {max(4, count)}"
+    return (f"{count} of {K} latent dimensions are in use; random draws along the other {K - count} change an image by "
+            f"{idle:.4f} (root mean squared), along all by {whole:.4f}: {judged}")
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #3f77f075
 @full_precision()
@@ -112,7 +139,8 @@ METHOD_NAMES = robust.METHODS | {
     "cifar10c": "Training on the pairs",
     "cvae_augmentation": "Training on random points of the set",
     "cvae_adversarial": "Adversarial training in the set",
-    "cvae_adversarial_pairs": "Adversarial training in the set and on the pairs"}
+    "cvae_adversarial_pairs": "Adversarial training in the set and on the pairs",
+    "cvae_smoothing": "Training under noise in the set"}
 
 
 def tabulate_robustness(
@@ -127,12 +155,60 @@ def tabulate_robustness(
     table = table.dropna(subset="column")
     return table.drop(columns=["accuracy", "method", "sd", "seeds"])
 
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #65468278
+def tabulate_own_certified(
+    rows,  # of OwnPairs.certificates
+    radii, # from name_radii
+):
+    "Accuracy (%) of smoothed classifiers, by method: as they answer, and certified at each radius."
+    parts = []
+    for method, g in rows.groupby("method", sort=False):
+        held = {"Smoothed": g.correct, **{k: g.correct & (g.radius >= r) for k, r in radii.items()}}
+        share = [100 * h.mean() for h in held.values()]
+        parts.append(pd.DataFrame(dict(row=METHOD_NAMES[method], column=list(held), value=share, n=len(g))))
+    return pd.concat(parts, ignore_index=True)
+
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #d490b075
+def describe_certified(
+    rows,  # of OwnPairs.certificates
+    radii, # from name_radii
+):
+    "Accuracy as smoothed, and certified at the median of the norms, of each classifier."
+    median = radii["eps 50%"]
+    found = [f"{METHOD_NAMES[m]}: {100 * g.correct.mean():.0f}% right when smoothed, "
+             f"{100 * (g.correct & (g.radius >= median)).mean():.0f}% certified at the median of the norms"
+             for m, g in rows.groupby("method", sort=False)]
+    return "; ".join(found)
+
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #d0bf3c3d
+def measure_noise(
+    residual, # what the set leaves of perturbed images, (B, C, H, W)
+):
+    "About which share of it is noise from pixel to pixel, from 0 to 1."
+    along = lambda a, b: (a * b).sum() / a.square().add(b.square()).div(2).sum().clamp_min(1e-12)
+    r = residual - residual.mean((2, 3), keepdim=True)
+    alike = (along(r[..., 1:], r[..., :-1]) + along(r[..., 1:, :], r[..., :-1, :])) / 2
+    return float((1 - alike).clamp(0, 1))
+
+
+@full_precision()
+@torch.no_grad()
+def find_residual(
+    pset,    # PerturbationSet
+    x,       # float (B, C, H, W)
+    x_tilde, # float (B, C, H, W)
+):
+    "What the set leaves of perturbed images, at the encoder's point: (B, C, H, W)."
+    return x_tilde - pset.perturb(x, project(pset.encode(x, x_tilde), pset.eps))
+
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #7464b633
 def judge_fit(
     left, # share of the squared change of test pairs that the set leaves
+    noise=0., # about which share of that is noise
 ):
     "A word for the fit, and what to do."
     if left < .2: return "good"
+    if noise > .5: return "usable" if left < .5 else "little, but more passes won't help"
     if left < .5: return "usable; more passes (pairs_seen) or a finer grid (positions) bring it down"
     return "poor; train longer (pairs_seen 5 times as large), or on a finer grid (positions)"
 
@@ -157,13 +233,17 @@ def advise(
     active, # dimensions in which the encodings vary
     n,      # images trained on
     asked=True, # whether the user chose the latent size
+    noise=0., # about which share of what the set leaves is noise
 ):
     "A list of sentences."
     left, kl = rows.pgd_ae.sum() / max(rows.none.sum(), 1e-12), rows.kl.mean()
     inside, over = (rows.norm <= eps).mean(), rows.oae.mean() / max(rows.none.max(), 1e-12)
-    fit = judge_fit(left)
+    fit = judge_fit(left, noise)
     out = [f"the set reproduces {100 * max(0., 1 - left):.0f}% of the (squared) perturbation of unseen pairs: {fit}"]
-    if rows.recon.sum() > .3 * rows.none.sum():
+    if noise > .5:
+        out.append(f"about {100 * noise:.0f}% of what is left is noise from pixel to pixel: no set holds it, and "
+                   "neither more pairs nor more passes reduce it")
+    elif rows.recon.sum() > .3 * rows.none.sum():
         out.append(f"even without the ball the posterior leaves {rows.recon.sum() / rows.none.sum():.0%}: "
                    "the limit is not the radius, but the network, its training, or beta")
     if rows.recon.mean() < .5 * rows.pgd_ae.mean():

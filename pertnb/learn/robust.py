@@ -13,14 +13,13 @@ __all__ = ['METHODS', 'CORRUPTED', 'ROBUSTBENCH', 'check_methods', 'draw_view', 
 from functools import partial
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from ..core import memo
 from ..core.checks import check_columns, check_labels, check_number
 from ..attack.attack import frozen, many, nested_robustness
 from ..core.device import compile_set, full_precision
-from ..models.nets import make_classifier
+from ..models.nets import make_network
 from .losses import Bank, check_method, choose_point, cross_entropy, set_loss, spread
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
 from ..core.paths import data_root
@@ -142,11 +141,11 @@ def validation_loss(
 
 # %% ../../nbs/api/learn/11_robust.ipynb #c96df320
 def build_classifier(
-    net,   # arguments of make_classifier
+    net,   # arguments of make_network
     views, # Views of the training images
 ):
     "A new classifier. One that has to know images before its first step (`prepare`) is shown the first 2,000."
-    model = make_classifier(**net)
+    model = make_network(**net)
     if hasattr(model, "prepare"): model.prepare(to_float(views.images[views.index[:2000]]))
     return model
 
@@ -156,7 +155,7 @@ def fit_classifier(
     loss,     # for `fit`
     views,    # Views of the training images
     schedule, # train.Schedule
-    net,      # arguments of make_classifier
+    net,      # arguments of make_network
     start,    # state dict to start from; None: from nothing
     seed=0,
     **kw,     # device, progress, ... of `fit`
@@ -171,7 +170,7 @@ def train_classifier(
     method,     # one of METHODS
     views,      # Views of the training images
     schedule,   # train.Schedule
-    net,        # arguments of make_classifier
+    net,        # arguments of make_network
     pset=None,  # PerturbationSet
     start=None, # state dict to start from
     attack=None, # other arguments of `classifier_loss`

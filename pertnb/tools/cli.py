@@ -9,10 +9,10 @@ __all__ = ['PACKAGED_DATA', 'LIGHTING', 'WIDEST', 'LONGEST', 'OPTIONS', 'EXPERIM
            'check_parameters', 'name_output', 'AboveBar', 'execute', 'read_outputs', 'estimate_run', 'align_rows',
            'align_table', 'list_tables', 'find_results', 'run_command', 'stages_command', 'learn_values',
            'find_learning_notebook', 'list_set', 'drop_older', 'learn_command', 'names_pairs', 'resolve_source',
-           'open_set', 'open_saved', 'evaluate_command', 'sample_command', 'find_classifier', 'open_classifier',
-           'attack_command', 'certify_command', 'site_command', 'reproduce_command', 'Parser', 'read_text',
-           'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure', 'run_or_report',
-           'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
+           'open_set', 'open_saved', 'evaluate_command', 'sample_command', 'find_classifier', 'read_noise',
+           'open_classifier', 'attack_command', 'choose_noise', 'describe_noise', 'certify_command', 'site_command',
+           'reproduce_command', 'Parser', 'read_text', 'make_number_type', 'add_command', 'make_parser', 'to_json',
+           'report_failure', 'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
@@ -188,7 +188,8 @@ def execute(
     begin = time.perf_counter()
     try:
         papermill.execute_notebook(str(notebook), str(out), values, progress_bar=progress, kernel_name="python3",
-                                   cwd=os.getcwd(), extra_arguments=quiet, stdout_file=AboveBar() if progress else None)
+                                   cwd=os.getcwd(), extra_arguments=quiet, stdout_file=AboveBar() if progress else None,
+                                   stderr_file=AboveBar() if progress else None)
     except KeyboardInterrupt:
         logging.getLogger("asyncio").setLevel(logging.CRITICAL) # at its end it would tell of the kernel's
         raise
@@ -320,12 +321,13 @@ def find_learning_notebook():
 def list_set(
     section, # OwnPairs that notebook 13 has run
 ):
-    "What lies in its folder, as a dict: set, report, eps, latent, classifiers."
+    "What lies in its folder, as a dict: set, report, eps, latent, used (dimensions of the latent), classifiers."
     from pertnb.experiments import own
     pset, folder = own.load_own(section.folder)
     classifiers = sorted(p.stem for p in folder.glob("*.safetensors") if p.stem != "set")
     report = str(folder / "report.html")
-    return dict(set=str(folder), report=report, eps=pset.eps, latent=pset.latent, classifiers=classifiers)
+    about = dict(eps=pset.eps, latent=pset.latent, used=pset.info["used"])
+    return dict(set=str(folder), report=report, **about, classifiers=classifiers)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #3996b5df
 def drop_older(
@@ -342,7 +344,7 @@ def drop_older(
 def learn_command(args):
     "From pairs to a set, its report and a robust model."
     from pertnb.experiments import own, presets
-    from pertnb.experiments.own_pairs import OwnPairs
+    from pertnb.experiments.own_pairs import OwnPairs, describe_estimate
     from pertnb.core.paths import shorten_path
     values = dict(learn_values(args), out=str(Path(args.out).resolve()) if args.out else "")
     try: section = OwnPairs(presets.resolve("your_own_pairs", values))
@@ -353,11 +355,13 @@ def learn_command(args):
         return dict(check=list(case.lines), images=counts), "\n".join(case.lines) or "checked: nothing to mend"
     notebook, begin = find_learning_notebook(), time.time()
     own.claim_folder(folder, section.settings)
+    if not args.json and values["preset"] != "smoke": print(describe_estimate(section.settings), file=sys.stderr)
     seconds = execute(notebook, dict(values, out=str(folder)), folder / "report.ipynb", not args.json)
     drop_older(folder, begin)
     section.report()
     made = list_set(section)
-    lines = [f"learned in {seconds:.0f} s: radius {made['eps']:.2f} in {made['latent']} dimensions",
+    lines = [f"learned in {seconds:.0f} s: radius {made['eps']:.2f} in {made['latent']} dimensions, "
+             f"{made['used']} of them in use",
              f"set       {shorten_path(folder)}",
              f"report    {shorten_path(folder / 'report.html')}",
              f"models    {', '.join(made['classifiers']) or 'none: there are no labels'}"]
@@ -447,6 +451,7 @@ def sample_command(args):
     "A picture of random points of the set."
     import matplotlib
     from pertnb.experiments import own
+    from pertnb.experiments.own_splits import mix_classes
     from pertnb.report import set_plots
     from pertnb.data.pairs import generator, to_float
     from pertnb.core.paths import atomic_write
@@ -455,7 +460,10 @@ def sample_command(args):
     if args.images:
         if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function")
         pset, _ = own.load_own(args.set)
-        images, _, _ = own.load_clean(args.images, "train", **own.read_how(pset.info, args.set))
+        how = own.read_how(pset.info, args.set)
+        how.pop("level") # of pairs; their images have classes only
+        images, labels, _ = own.load_clean(args.images, "train", **how)
+        images = images[mix_classes(labels, len(images), generator("images", args.seed))]
     else:
         pset, _, test = open_set(args)
         images = test.images
@@ -472,10 +480,11 @@ def sample_command(args):
 def find_classifier(
     word,   # given by --classifier, or None
     folder, # of the set
+    first=("cvae_adversarial",), # names that come before others
 ):
-    "Name and path of a classifier: the one asked for, cvae_adversarial, or another one in the folder."
+    "Name and path of a classifier: the one asked for, the first of those names, or another one in the folder."
     known = sorted(p.stem for p in folder.glob("*.safetensors") if p.stem != "set")
-    name = word or next((k for k in ("cvae_adversarial", *known) if k in known), None)
+    name = word or next((k for k in (*first, *known) if k in known), None)
     if name is None:
         raise FileNotFoundError(f"there is no classifier in {folder}: pertnb learn trains some if there are labels, "
                                 "or name a file with --classifier")
@@ -484,21 +493,36 @@ def find_classifier(
         raise FileNotFoundError(f"there is no classifier {name!r}: known are {', '.join(known) or 'none'}, or a file")
     return name, Path(name)
 
+# %% ../../nbs/api/tools/27_cli.ipynb #8610b557
+def read_noise(
+    info, # of a classifier
+    name, # for the message
+):
+    "Its sigma, or None; ValueError on anything but a number above 0."
+    sigma = info.get("sigma")
+    if sigma is None: return None
+    if not isinstance(sigma, (int, float)) or isinstance(sigma, bool) or not 0 < sigma < 1e6:
+        raise ValueError(f"{name}: info.sigma must be a number above 0, not {sigma!r:.60}")
+    return float(sigma)
+
 # %% ../../nbs/api/tools/27_cli.ipynb #864dbb69
-def open_classifier(args):
-    "SavedPairs with one classifier, and its name."
+def open_classifier(
+    args, # of the command
+    first=("cvae_adversarial",), # of classifiers that are in the folder, unless another is asked for
+):
+    "SavedPairs with one classifier, its name, and the noise that it was trained under, or None."
     from pertnb.experiments import own
     from pertnb.models.classifier_files import load_classifier
     pset, folder, test = open_set(args)
     if test.labels is None:
         raise ValueError("these pairs have no labels (class folders), and a classifier is judged by them")
-    name, path = find_classifier(args.classifier, folder)
+    name, path = find_classifier(args.classifier, folder, first)
     model, info = load_classifier(path)
     classes = own.read_classes(info, name)
     if classes and test.classes and classes != tuple(test.classes):
         raise ValueError(f"{name} tells {', '.join(classes)} apart, but these pairs are of {', '.join(test.classes)}: "
                          "name another with --classifier")
-    return open_saved(pset, test, args, {name: model}), name
+    return open_saved(pset, test, args, {name: model}), name, read_noise(info, name)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #b63b972e
 def attack_command(args):
@@ -506,7 +530,7 @@ def attack_command(args):
     import torch
     from pertnb.experiments import own_classifiers
     from pertnb.learn.robust import is_correct
-    section, name = open_classifier(args)
+    section, name, _ = open_classifier(args)
     eps = section.set().eps if args.eps is None else args.eps
     x, y = section.attacked()
     clean = float(is_correct(section.classifiers()[name], x, y).double().mean())
@@ -519,26 +543,51 @@ def attack_command(args):
     return result, (f"{name} on {len(x)} test images: {100 * clean:.1f}% clean; in the ball of radius {eps:.2f} "
                     f"{100 * pgd:.1f}% under PGD, {100 * worst:.1f}% under PGD and AutoPGD: {classes}")
 
+# %% ../../nbs/api/tools/27_cli.ipynb #eff13932
+def choose_noise(
+    pset,    # PerturbationSet
+    trained, # noise that the classifier was trained under, or None
+    args,    # of the command
+):
+    "The noise, the largest radius that it can certify, and the radii to look at."
+    from pertnb.certify import smoothing
+    if trained and args.radius is None:
+        reach = float(smoothing.radius_of(args.alpha**(1 / args.draws), trained))
+        return trained, reach, pset.percentiles or (pset.eps / 2,)
+    radius = args.radius or (pset.percentiles[1] if pset.percentiles else pset.eps / 2)
+    return smoothing.sigma_for(radius, args.draws, args.alpha), radius, (radius / 4, radius / 2, radius * .9)
+
+
+def describe_noise(
+    name,    # of the classifier
+    sigma,   # of the noise
+    trained, # noise that it was trained under, or None
+):
+    "Whether the classifier knows the noise, in words."
+    if trained == sigma: return f"smoothed with the noise that it was trained under (σ {sigma:.2f})"
+    known = f"was trained under σ {trained:.2f}" if trained else "was not trained under noise"
+    cure = "without --radius it gets its own" if trained else "smoothed, which pertnb learn trains, knows its noise"
+    return f"smoothed with noise of σ {sigma:.2f}, though it {known}, which may cost certificates ({cure})"
+
 # %% ../../nbs/api/tools/27_cli.ipynb #97142e73
 def certify_command(args):
     "Accuracy that randomized smoothing certifies."
     import time
     from pertnb.experiments import own_classifiers
-    section, name = open_classifier(args)
-    (_, y), pset = section.attacked(), section.set()
-    radius = args.radius or (pset.percentiles[1] if pset.percentiles else pset.eps / 2)
+    section, name, trained = open_classifier(args, ("smoothed", "cvae_adversarial"))
+    (_, y), (sigma, radius, radii) = section.attacked(), choose_noise(section.set(), trained, args)
     begin = time.perf_counter()
-    out = section.certify(name, radius, args.draws, args.alpha)
+    out = section.certify(name, sigma, args.draws, args.alpha)
     seconds, right = round(time.perf_counter() - begin, 1), out.prediction == y
     accuracy, abstained = float(right.float().mean()), float((out.prediction < 0).float().mean())
-    radii = radius / 4, radius / 2, radius * .9
     certified = {f"{r:.2f}": float((right & (out.radius >= r)).float().mean()) for r in radii}
     classes = own_classifiers.describe_classes(right.cpu(), y.cpu(), section.pairs().test.classes)
-    result = dict(classifier=name, largest_radius=radius, accuracy=accuracy, certified=certified, abstained=abstained,
-                  images=len(y), classes=classes, draws=float(out.n.float().mean()), alpha=args.alpha, seed=args.seed,
-                  seconds=seconds)
+    result = dict(classifier=name, sigma=sigma, trained_sigma=trained, largest_radius=radius, accuracy=accuracy,
+                  certified=certified, abstained=abstained, images=len(y), classes=classes,
+                  draws=float(out.n.float().mean()), alpha=args.alpha, seed=args.seed, seconds=seconds)
     shares = ", ".join(f"{100 * v:.0f}% at radius {r}" for r, v in certified.items())
-    return result, (f"{name}, smoothed, on {len(y)} test images: {100 * accuracy:.0f}% right ({classes}); "
+    return result, (f"{name}, {describe_noise(name, sigma, trained)}: on {len(y)} test images "
+                    f"{100 * accuracy:.0f}% right ({classes}); "
                     f"certified {shares} "
                     f"(each wrong with probability at most {args.alpha:g}; "
                     f"largest radius that {args.draws:,} draws can give: {radius:.2f})")
@@ -603,7 +652,8 @@ OPTIONS = {
     "--steps": dict(type=make_number_type(1, whole=True), default=50, help="of each search (default: 50)"),
     "--eps": dict(type=make_number_type(0, above=True), help="radius (default: the set's)"),
     "--classifier": dict(metavar="NAME", type=read_text,
-                         help="a classifier in the set's folder, or a file (default: cvae_adversarial)"),
+                         help="a classifier in the set's folder, or a file (default: cvae_adversarial; "
+                              "of certify: smoothed)"),
     "--n": dict(type=make_number_type(1, whole=True), help="test images, at most"),
 }
 
@@ -686,7 +736,8 @@ SET_COMMANDS = {
         {**FROM_CLASSIFIER,
          "--n": {"default": 20},
          "--radius": dict(type=make_number_type(0, above=True),
-                          help="largest one to certify; decides the noise (default: the median norm)"),
+                          help="largest one to certify, which decides the noise (default: the noise in training; "
+                               "for a classifier without, the median norm)"),
          "--draws": dict(type=make_number_type(10, whole=True), default=1000,
                          help="per image, at most (default: 1000)"),
          "--alpha": dict(type=make_number_type(0, above=True, below=1), default=.001,
