@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from pertnb.experiments import presets
+from pertnb.experiments.cifar10c_certified import NOISES, name_noise
 from pertnb.learn.robust import METHODS
 from pertnb.report.tables import format_number, markdown_table
 
@@ -35,7 +36,8 @@ def tabulate_log(rows):
 
 def name_changes(card):
     "The settings of a classifier that are not those of the preset, as -p FIELD VALUE."
-    usual = asdict(presets.resolve("cifar10c_robust", dict(preset=card["preset"], data=card["data"])))
+    experiment = "cifar10c_certified" if "sigma" in card else "cifar10c_robust"
+    usual = asdict(presets.resolve(experiment, dict(preset=card["preset"], data=card["data"])))
     changed = {k: v for k, v in card["settings"].items() if k in usual and list_as_tuple(usual[k]) != list_as_tuple(v)}
     return "".join(f" -p {k} {json.dumps(v)}" for k, v in changed.items())
 
@@ -59,8 +61,8 @@ def log_classifiers():
     "The log of the packaged classifiers."
     lines = ["# Classifiers of CIFAR-10, preset overnight", "Made from their cards by `python tools/training_logs.py`. A row per "
              "pass: loss and accuracy on the batches as they were trained on, validation: the loss on 1,000 images set aside, "
-             "by which the weights that are kept were chosen. Seconds are of one core of a busy machine."]
-    for method, title in METHODS.items():
+             "by which the weights that are kept were chosen (under noise: those of the last pass). Seconds are of one core of a busy machine."]
+    for method, title in {**METHODS, **{f"noise_{noise}": name_noise(noise) for noise in NOISES}}.items():
         name = f"classifier_{method}"
         if not (WEIGHTS / f"{name}.json").exists(): continue
         card = read_card(name)
