@@ -40,7 +40,8 @@ def draw_worst(
     points = [p for found in sets.values() for p in found.values()]
     cols = ["image", *(AIM_TITLES[aim] for found in sets.values() for aim in found)]
     ax = plots.image_grid(torch.stack([x, *points], 1), cols=cols, cell=0.8)
-    width = x.shape[3] * 1.06
+    gap = .06 * x.shape[2]
+    height, width = x.shape[2] + gap, x.shape[3] + gap
     for k, row in enumerate(sets):
-        ax.text(width * (1 + 4 * k) + 1.5 * width, len(x) * width + 4, row, ha="center", va="top", fontsize=9)
+        ax.text(width * (1 + 4 * k) + 1.5 * width, len(x) * height + 4, row, ha="center", va="top", fontsize=9)
     return ax.figure
