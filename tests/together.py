@@ -11,7 +11,7 @@ torch.set_num_threads(1)
 
 from pertnb.data import pairs
 from pertnb.learn import learn, robust, train
-from pertnb.models import cvae
+from pertnb.models import cvae, nets
 from pertnb.data.pairs import Views, generator
 from pertnb.sets.sets import PerturbationSet
 
@@ -33,7 +33,7 @@ def trainings():
         pset = PerturbationSet(cvae.make_cvae(**NARROW), 2.)
     net = dict(name="resnet-8", width=16, patch=2)
     adam, sgd = (train.Schedule(epochs=4, batch_size=32, lr=lr, optimizer=o, clip=1.) for o, lr in (("adam", .003), ("sgd", .1)))
-    classifier = lambda: robust.make_classifier(**net)
+    classifier = lambda: nets.make_classifier(**net)
     loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
     return dict(cvae=(lambda: cvae.make_cvae(**NARROW), learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2)), data.index, adam),
                 **{m: (classifier, l, data.index, sgd) for m, l in loss.items()},
