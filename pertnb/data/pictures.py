@@ -170,6 +170,7 @@ def head_array(
     with open_member(path) as f:
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, _, dtype = read[np.lib.format.read_magic(f)](f)
+    check_kind(dtype) # before the shape, which says less
     return make_header(order_axes(shape)[0], dtype)
 
 # %% ../../nbs/api/data/02c_pictures.ipynb #89792ee8

@@ -47,10 +47,10 @@ class Cifar10C(RobustCifar10C):
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #10641046
 def name_noise(
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "The row of a noise in tables and files."
-    return "Wide noise" if noise == "wide" else f"Noise for eps {noise}"
+    return "Wide noise" if level == "wide" else f"Noise for eps {level}"
 
 
 @patch
@@ -67,12 +67,12 @@ def asked(self: Cifar10C):
 
 @patch
 def sigma(self: Cifar10C,
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "The standard deviation of a noise: one whose largest certified radius is a quartile, or, wide, the median itself."
     radii = self.quartiles()
-    if noise == "wide": return radii["eps 50%"]
-    return smoothing.sigma_for(radii[f"eps {noise}"], self.certified.n, self.certified.alpha)
+    if level == "wide": return radii["eps 50%"]
+    return smoothing.sigma_for(radii[f"eps {level}"], self.certified.n, self.certified.alpha)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #0fc767e2
 @patch
@@ -96,34 +96,34 @@ def start(self: Cifar10C):
 
 @patch
 def packaged_noise(self: Cifar10C,
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "The packaged classifier of a noise that these settings describe, and its log; None if there is none."
-    s, name = self.certified, f"noise_{noise}"
+    s, name = self.certified, f"noise_{level}"
     if name in self.anew or name not in packaged_names() or self.data != "cifar10": return None
     if s.retrain or self.seed: return None
     recipe = lambda s: (s.n_train, s.net(), s.training("cvae_smoothing"), s.loss(), s.warm_start)
     if recipe(s) != recipe(resolve("cifar10c_certified", dict(preset="overnight"))): return None
-    if packaged_card(name)["sigma"] != self.sigma(noise): return None
+    if packaged_card(name)["sigma"] != self.sigma(level): return None
     return self.read_packaged(name)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #c4deac78
 @patch
 @step
 def noise(self: Cifar10C,
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "The classifier that is trained under a noise, in eval mode, and its log."
-    found = self.packaged_noise(noise)
+    found = self.packaged_noise(level)
     if found:
-        print(f"{name_noise(noise):20} comes with the package")
+        print(f"{name_noise(level):20} comes with the package")
         return found
     s, start, begin = self.certified, self.start(), time.perf_counter()
     schedule, net = Schedule(**s.training("cvae_smoothing")), dict(s.net(), n_classes=self.n_classes)
-    model, log = smoothed.train_smoothed(self.views(s)[0], self.set(s), self.sigma(noise), schedule, net, start,
+    model, log = smoothed.train_smoothed(self.views(s)[0], self.set(s), self.sigma(level), schedule, net, start,
                                          self.seed, s.loss(), device=self.device, progress=False)
     self.count_earlier(begin, log)
-    print(f"{name_noise(noise):20} {log.attrs['seconds']:6.1f} s, "
+    print(f"{name_noise(level):20} {log.attrs['seconds']:6.1f} s, "
           f"last accuracy under noise {log.accuracy.iloc[-1]:.1%}")
     return round_weights(model), log
 
@@ -165,15 +165,15 @@ def choose_inputs(self: Cifar10C,
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #4797f06c
 @patch
 def predict_kind(self: Cifar10C,
-    noise,    # one of NOISES
+    level,    # one of NOISES
     views,    # Views of test images
     kind,     # one of KINDS
     chunk=500, # images at a time
 ):
     "Rows kind, corruption, image, label, prediction (-1: abstains) of a smoothed classifier."
     s, (x, i, corruption) = self.certified, self.choose_inputs(views, kind)
-    predict = lambda part, ids: smoothing.predict(self.set(s), self.noise(noise)[0], to_float(part),
-                                                  self.sigma(noise), s.n_predict, s.alpha, ids=ids,
+    predict = lambda part, ids: smoothing.predict(self.set(s), self.noise(level)[0], to_float(part),
+                                                  self.sigma(level), s.n_predict, s.alpha, ids=ids,
                                                   seed=f"{kind} {self.seed}", batch_size=s.sample_batch)
     said = torch.cat([predict(x[lo:lo + chunk], range(lo, min(lo + chunk, len(x)))) for lo in range(0, len(x), chunk)])
     return pd.DataFrame(dict(kind=kind, corruption=corruption, image=i.cpu(), label=views.labels[i].cpu(),
@@ -183,11 +183,11 @@ def predict_kind(self: Cifar10C,
 @patch
 @step
 def predictions(self: Cifar10C,
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "Rows of all predictions of a smoothed classifier, with `correct`; an abstention is an error."
-    begin, name, (test, ood) = time.perf_counter(), name_noise(noise), self.test_views(self.certified.n_test)
-    parts = [self.predict_kind(noise, views, kind) for kind, views in zip(KINDS, (test, test, ood))]
+    begin, name, (test, ood) = time.perf_counter(), name_noise(level), self.test_views(self.certified.n_test)
+    parts = [self.predict_kind(level, views, kind) for kind, views in zip(KINDS, (test, test, ood))]
     rows = pd.concat(parts, ignore_index=True).assign(method=name, eps=0.)
     print(f"{name}: {len(rows)} predictions of {self.certified.n_predict} draws "
           f"in {time.perf_counter() - begin:.1f} s, {(rows.prediction < 0).mean():.1%} abstentions")
@@ -206,12 +206,12 @@ def certified_images(self: Cifar10C,
 @patch
 @step
 def certificates(self: Cifar10C,
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "Rows of smoothing.certify_rows for a noise; kept."
-    s, name, begin = self.certified, name_noise(noise), time.perf_counter()
-    rows = smoothing.certify_rows(self.set(s), self.noise(noise)[0], *self.certified_images(s.n_certified),
-                                  self.sigma(noise), s.n0, s.n, s.alpha, seed=self.seed, batch_size=s.sample_batch)
+    s, name, begin = self.certified, name_noise(level), time.perf_counter()
+    rows = smoothing.certify_rows(self.set(s), self.noise(level)[0], *self.certified_images(s.n_certified),
+                                  self.sigma(level), s.n0, s.n, s.alpha, seed=self.seed, batch_size=s.sample_batch)
     spent, there = time.perf_counter() - begin, rows.attrs["there"]
     took = f"{there} of them certified before" if there else f"in {spent:.1f} s, {rows.draws.sum() / spent:.0f} draws/s"
     print(f"{name}: {len(rows)} images, {took}; {(rows.prediction < 0).mean():.1%} abstentions, "
@@ -319,40 +319,40 @@ def decide_rows(
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #e61e0940
 @patch
 def decisions(self: Cifar10C,
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "Rows of `decide_rows` for a noise at the quartiles and the full radius, with the radius' `heading`."
-    s, model, begin = self.certified, self.noise(noise)[0], time.perf_counter()
-    found = {heading: decide_rows(self.set(s), model, *self.certified_images(s.n_decided), self.sigma(noise), r,
+    s, model, begin = self.certified, self.noise(level)[0], time.perf_counter()
+    found = {heading: decide_rows(self.set(s), model, *self.certified_images(s.n_decided), self.sigma(level), r,
                                   s.n0, s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch)
              for heading, r in self.asked().items()}
     rows = pd.concat([rows.assign(heading=heading) for heading, rows in found.items()], ignore_index=True)
     rows.attrs["there"] = sum(rows.attrs["there"] for rows in found.values())
     if not rows.attrs["there"]:
         spent, fixed = time.perf_counter() - begin, len(rows) * (s.n0 + s.n_fixed) / rows.draws.sum()
-        print(f"{name_noise(noise)}: {len(rows)} decisions in {spent:.1f} s, {3600 * len(rows) / spent:,.0f} per hour; "
+        print(f"{name_noise(level)}: {len(rows)} decisions in {spent:.1f} s, {3600 * len(rows) / spent:,.0f} per hour; "
               f"with {s.n_fixed:,} draws each at the same speed it would be {3600 * len(rows) / spent / fixed:,.0f}")
     return rows
 
 
 @patch
 def certify(self: Cifar10C,
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "All certificates of a noise, and all decisions of the sequential test."
-    return self.certificates(noise), self.decisions(noise)
+    return self.certificates(level), self.decisions(level)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #f2a27297
 @patch
 @step
 def compared(self: Cifar10C,
-    noise,    # one of NOISES
+    level,    # one of NOISES
     adaptive, # whether the certification may stop early
 ):
     "Rows of `smoothing.certify_rows` of the images in the comparison, with at most n_fixed draws; kept."
     s, (x, y) = self.certified, self.certified_images(self.certified.n_compared)
     how = dict(adaptive=True, tolerance=.25, seed=f"adaptive {self.seed}") if adaptive else dict(seed=self.seed)
-    return smoothing.certify_rows(self.set(s), self.noise(noise)[0], x, y, self.sigma(noise), s.n0, s.n_fixed,
+    return smoothing.certify_rows(self.set(s), self.noise(level)[0], x, y, self.sigma(level), s.n0, s.n_fixed,
                                   s.alpha, batch_size=s.sample_batch, **how)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ff7e84e8
@@ -478,18 +478,18 @@ def judge_decisions(
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ee4a4bad
 @patch
 def attack_noise(self: Cifar10C,
-    noise, # one of NOISES
+    level, # one of NOISES
 ):
     "Rows of smoothing.attack_certified for the first certificates of a noise; None if there is no certificate."
-    s, (x, _), rows = self.certified, self.certified_images(self.certified.n_certified), self.certificates(noise)
+    s, (x, _), rows = self.certified, self.certified_images(self.certified.n_certified), self.certificates(level)
     rows = rows[rows.prediction >= 0].head(s.n_attacked)
     if not len(rows): return None
     image, prediction, radius = (torch.tensor(rows[k].tolist(), device=self.device)
                                  for k in ("image", "prediction", "radius"))
-    found = smoothing.attack_certified(self.set(s), self.noise(noise)[0], to_float(x[image]), prediction, radius,
-                                       self.sigma(noise), s.attack_steps, s.restarts, n=s.judge, alpha=s.alpha,
+    found = smoothing.attack_certified(self.set(s), self.noise(level)[0], to_float(x[image]), prediction, radius,
+                                       self.sigma(level), s.attack_steps, s.restarts, n=s.judge, alpha=s.alpha,
                                        seed=self.seed, batch_size=s.sample_batch)
-    return found.assign(method=name_noise(noise))
+    return found.assign(method=name_noise(level))
 
 
 @patch
