@@ -184,7 +184,7 @@ def execute(
     from papermill.exceptions import PapermillExecutionError
     logging.getLogger("papermill").setLevel(logging.ERROR)
     out.parent.mkdir(parents=True, exist_ok=True)
-    quiet = ["--log-level=ERROR"] # what the kernel itself remarks is not an error of the notebook
+    quiet = ["--log-level=CRITICAL"] # what the kernel itself remarks is not an error of the notebook
     begin = time.perf_counter()
     try:
         papermill.execute_notebook(str(notebook), str(out), values, progress_bar=progress, kernel_name="python3",
