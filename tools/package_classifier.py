@@ -50,7 +50,7 @@ def judge_noise(section, noise):
 
 
 def save(section, name, model, log, **card):
-    "Write the weights and the card of a classifier; the card."
+    "Write the weights and the card of a classifier."
     train, _ = section.views(section.robust)
     net = dict(section.robust.net(), n_classes=section.n_classes)
     source = provenance("overnight", "cifar10", section.seed, len(train), log.attrs["seconds"], section.device)
@@ -108,12 +108,13 @@ def tabulate(section):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("methods", nargs="*", help=", ".join([*robust.METHODS, "noise_wide"]))
+    known = [f"noise_{noise}" for noise in NOISES]
+    parser.add_argument("methods", nargs="*", help=", ".join([*robust.METHODS, *known]).replace("%", "%%"))
     parser.add_argument("--unjudged", action="store_true", help="write weights without accuracies")
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
     args = parser.parse_args()
     changed = {field: json.loads(value) for field, value in args.p}
-    noises = [name for name in args.methods if name in [f"noise_{noise}" for noise in NOISES]]
+    noises = [name for name in args.methods if name in known]
     methods = [name for name in args.methods if name not in noises]
     if noises:
         section = Cifar10C(presets.resolve("cifar10c_certified", dict(preset="overnight", data="cifar10") | changed))

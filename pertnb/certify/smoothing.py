@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['ABSTAIN', 'DRAWS_AT_ONCE', 'CORRECTIONS', 'check_level', 'by_count', 'lower_bound', 'upper_bound', 'radius_of',
            'sigma_for', 'check_noise', 'name_images', 'vote', 'tally', 'NoisyPoints', 'Noisy', 'too_close', 'predict',
-           'plan_looks', 'Certified', 'can_gain', 'certify', 'Decided', 'certify_at', 'certified_pixels', 'Smoothed',
-           'attack_certified', 'allowed_changes', 'certify_rows']
+           'plan_looks', 'Certified', 'can_gain', 'certify', 'Decided', 'Deciding', 'certify_radii', 'certify_at',
+           'certified_pixels', 'Smoothed', 'attack_certified', 'allowed_changes', 'certify_rows']
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #7858285a
 import math
@@ -20,7 +20,7 @@ from accelerate import PartialState
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 from statsmodels.stats.proportion import proportion_confint
-from .sequential import sequential_test
+from .sequential import plan_rounds, sequential_test
 from ..core import memo
 from ..attack.attack import frozen
 from ..core.checks import check_counts, check_known, check_labels, check_number, described
@@ -306,40 +306,78 @@ class Decided:
     n: torch.Tensor          # draws spent per image (B,)
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #b45c7a1c
+class Deciding:
+    "What the sequential test of every image, or of every pixel, says at one radius so far."
+    def __init__(self,
+        test,  # Boundaries
+        shape, # of the cases: (B, ...)
+    ):
+        self.test, self.used = test, np.zeros(shape[0], int)
+        self.certified, self.given_up = np.zeros(shape, bool), np.zeros(shape, bool)
+
+    def is_open(self):
+        "Whether an image, or one of its pixels, is still to be decided, (B,)."
+        return ~(self.certified | self.given_up).reshape(len(self.used), -1).all(1)
+
+    def look(self,
+        k,    # number of the look
+        hits, # votes so far (B, ...)
+    ):
+        "Decide what can be decided at this look, for the images that are open."
+        i = self.is_open().nonzero()[0]
+        kind, hits, self.used[i] = self.test.kind[i], hits[i], self.test.totals[k]
+        self.certified[i] |= ~self.given_up[i] & (hits >= self.test.certify[kind, k])
+        self.given_up[i] |= ~self.certified[i] & (hits <= self.test.give_up[kind, k])
+
+    def answer(self,
+        top, # class of each case
+        n0,  # draws that chose it
+    ):
+        "Decided."
+        found = self.certified, self.given_up, self.used + n0
+        certified, given_up, draws = (torch.from_numpy(a).to(top.device) for a in found)
+        return Decided(top.masked_fill(~certified, ABSTAIN), certified, given_up, draws)
+
+
+def certify_radii(
+    pset, model, # PerturbationSet, classifier
+    x,           # images (B, C, H, W) in [0, 1]
+    radii,       # asked for, the same for all images
+    sigma,       # of the noise
+    n0=100,      # draws that choose the class
+    n=20_000,    # draws to decide, at most
+    alpha=0.001, # allowed probability of a wrong certificate, of each image (or pixel) and radius by itself
+    beta=0.05,   # allowed share of the certificates that are lost by giving up
+    **sampling,  # seed=, ids=, centre=, batch_size= of `Noisy`
+):
+    "A Decided for each radius, as `certify_at` says it; all look at the same draws, so that none is drawn twice."
+    check_level(alpha)
+    check_level(beta, "beta")
+    for radius in radii: check_number("radius", radius)
+    check_counts(n0=n0, n=n)
+    noisy = Noisy(pset, model, x, sigma, **sampling)
+    seen, top = noisy.count(torch.arange(len(x), device=x.device), n0).max(1)
+    tests = (sequential_test(seen.cpu().numpy(), n0, n, float(ndtr(r / sigma)), alpha, beta) for r in radii)
+    asked, hits, done = [Deciding(test, top.shape) for test in tests], torch.zeros_like(top), 0
+    for look, total in enumerate(plan_rounds(n).tolist()):
+        if probing() and 0 < total < n: continue # a probe counts all the draws that are allowed
+        live = np.any([d.is_open() for d in asked], 0).nonzero()[0]
+        if not len(live): break
+        live = torch.from_numpy(live).to(x.device)
+        if total > done: hits[live] += noisy.count(live, total - done).gather(1, top[live, None]).squeeze(1)
+        done = total
+        for d in asked: d.look(look, hits.cpu().numpy())
+    return [d.answer(top, n0) for d in asked]
+
+
 def certify_at(
     pset, model, # PerturbationSet, classifier
     x,           # images (B, C, H, W) in [0, 1]
     radius,      # asked for, the same for all
-    sigma,       # of the noise
-    n0=100,      # draws that choose the class
-    n=20_000,    # draws to decide, at most
-    alpha=0.001, # allowed probability of a wrong certificate, of each image (or pixel) by itself
-    beta=0.05,   # allowed share of the certificates that are lost by giving up
-    **sampling,  # seed=, ids=, centre=, batch_size= of `Noisy`
+    *args, **how, # sigma, n0, n, alpha, beta, seed, ids, centre, batch_size: of `certify_radii`
 ):
     "Decided: where certified, with probability 1 - alpha the smoothed class is `prediction` at all ‖u‖₂ < radius."
-    check_level(alpha)
-    check_level(beta, "beta")
-    check_number("radius", radius)
-    check_counts(n0=n0, n=n)
-    noisy, live = Noisy(pset, model, x, sigma, **sampling), torch.arange(len(x), device=x.device)
-    seen, top = noisy.count(live, n0).max(1)
-    test = sequential_test(seen.cpu().numpy(), n0, n, float(ndtr(radius / sigma)), alpha, beta)
-    hits, used, done = torch.zeros_like(top), torch.zeros_like(live), 0
-    certified, given_up = np.zeros(top.shape, bool), np.zeros(top.shape, bool)
-    for look, total in enumerate(test.totals):
-        if probing() and 0 < total < n: continue # a probe counts all the draws that are allowed
-        decided = (certified | given_up).reshape(len(x), -1).all(1)
-        live = torch.from_numpy(~decided).to(x.device).nonzero().squeeze(1)
-        if not len(live): break
-        if total > done: hits[live] += noisy.count(live, int(total) - done).gather(1, top[live, None]).squeeze(1)
-        used[live] = done = int(total)
-        i, k = live.cpu().numpy(), hits[live].cpu().numpy()
-        kind = test.kind[i]
-        certified[i] |= ~given_up[i] & (k >= test.certify[kind, look])
-        given_up[i] |= ~certified[i] & (k <= test.give_up[kind, look])
-    certified, given_up = (torch.from_numpy(a).to(x.device) for a in (certified, given_up))
-    return Decided(top.masked_fill(~certified, ABSTAIN), certified, given_up, used + n0)
+    return certify_radii(pset, model, x, (radius,), *args, **how)[0]
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #73892648
 CORRECTIONS = "none", "bonferroni", "holm"

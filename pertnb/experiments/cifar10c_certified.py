@@ -23,11 +23,10 @@ from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import evaluation_pairs, to_float
 from .cifar10c_robust import HEADINGS, KINDS, RobustCifar10C, tabulate_accuracy
-from .presets import resolve
 from .section import step
 from ..learn import robust, smoothed
 from ..learn.train import Schedule
-from ..models.classifier_files import packaged_card, packaged_names, round_weights
+from ..models.classifier_files import packaged_card, round_weights
 from ..report import plots
 from ..sets.sets import latent_norms
 
@@ -57,12 +56,6 @@ def name_noise(
 def quartiles(self: Cifar10C):
     "{heading of a table: radius}: the quartiles of the latent norms of 06's set."
     return dict(zip(HEADINGS, self.set(self.certified).percentiles))
-
-
-@patch
-def asked(self: Cifar10C):
-    "The quartiles, and the full radius: those at which a certificate is asked for."
-    return self.quartiles() | {"eps full": self.set(self.certified).eps}
 
 
 @patch
@@ -99,13 +92,10 @@ def packaged_noise(self: Cifar10C,
     level, # one of NOISES
 ):
     "The packaged classifier of a noise that these settings describe, and its log; None if there is none."
-    s, name = self.certified, f"noise_{level}"
-    if name in self.anew or name not in packaged_names() or self.data != "cifar10": return None
-    if s.retrain or self.seed: return None
+    name = f"noise_{level}"
     recipe = lambda s: (s.n_train, s.net(), s.training("cvae_smoothing"), s.loss(), s.warm_start)
-    if recipe(s) != recipe(resolve("cifar10c_certified", dict(preset="overnight"))): return None
-    if packaged_card(name)["sigma"] != self.sigma(level): return None
-    return self.read_packaged(name)
+    found = self.find_packaged(name, self.certified, self.seed, recipe, "cifar10c_certified")
+    return found if found and packaged_card(name)["sigma"] == self.sigma(level) else None
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #c4deac78
 @patch
@@ -299,21 +289,24 @@ def decide_rows(
     pset, model, # PerturbationSet, smoothed classifier
     x, y,        # images uint8 (N, 3, H, W), labels (N,)
     sigma,       # of the noise
-    radius,      # asked for
-    n0, n, alpha, seed, batch_size, # as for smoothing.certify_at
+    radii,       # {heading: radius} asked for
+    n0, n, alpha, seed, batch_size, # as for smoothing.certify_radii
     chunk=20,    # images between writes
 ):
-    "Rows image, radius, prediction, certified, correct, undecided, draws, precision of `certify_at`; kept."
-    kept = memo.place("sequential", decide_rows, pset=pset, model=model, x=x, y=y, sigma=sigma, radius=radius,
+    "Rows image, heading, radius, prediction, certified, correct, undecided, draws, precision of `certify_radii`; kept."
+    kept = memo.place("sequential", decide_rows, pset=pset, model=model, x=x, y=y, sigma=sigma, radii=radii,
                       n0=n0, n=n, alpha=alpha, seed=seed, precision="float32")
     def work(images):
         j = torch.tensor(images, device=x.device)
-        out = smoothing.certify_at(pset, model, to_float(x[j]), radius, sigma, n0, n, alpha, seed=seed, ids=images,
-                                   batch_size=batch_size)
-        found = dict(prediction=out.prediction, certified=out.certified, correct=out.prediction == y[j],
-                     undecided=~out.certified & ~out.given_up, draws=out.n)
-        found = {name: values.cpu() for name, values in found.items()}
-        return pd.DataFrame(dict(image=images, radius=radius) | found).assign(precision="float32")
+        said = smoothing.certify_radii(pset, model, to_float(x[j]), radii.values(), sigma, n0, n, alpha, seed=seed,
+                                       ids=images, batch_size=batch_size)
+        parts = []
+        for (heading, radius), out in zip(radii.items(), said, strict=True):
+            found = dict(prediction=out.prediction, certified=out.certified, correct=out.prediction == y[j],
+                         undecided=~out.certified & ~out.given_up, draws=out.n)
+            found = {name: values.cpu() for name, values in found.items()}
+            parts.append(pd.DataFrame(dict(image=images, heading=heading, radius=radius) | found))
+        return pd.concat(parts, ignore_index=True).assign(precision="float32")
     return memo.rows(kept, "decisions", range(len(x)), work, chunk)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #e61e0940
@@ -321,17 +314,16 @@ def decide_rows(
 def decisions(self: Cifar10C,
     level, # one of NOISES
 ):
-    "Rows of `decide_rows` for a noise at the quartiles and the full radius, with the radius' `heading`."
+    "Rows of `decide_rows` for a noise at the quartiles and the full radius."
     s, model, begin = self.certified, self.noise(level)[0], time.perf_counter()
-    found = {heading: decide_rows(self.set(s), model, *self.certified_images(s.n_decided), self.sigma(level), r,
-                                  s.n0, s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch)
-             for heading, r in self.asked().items()}
-    rows = pd.concat([rows.assign(heading=heading) for heading, rows in found.items()], ignore_index=True)
-    rows.attrs["there"] = sum(rows.attrs["there"] for rows in found.values())
+    rows = decide_rows(self.set(s), model, *self.certified_images(s.n_decided), self.sigma(level), self.radii(s),
+                       s.n0, s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch)
     if not rows.attrs["there"]:
-        spent, fixed = time.perf_counter() - begin, len(rows) * (s.n0 + s.n_fixed) / rows.draws.sum()
-        print(f"{name_noise(level)}: {len(rows)} decisions in {spent:.1f} s, {3600 * len(rows) / spent:,.0f} per hour; "
-              f"with {s.n_fixed:,} draws each at the same speed it would be {3600 * len(rows) / spent / fixed:,.0f}")
+        spent, drawn = time.perf_counter() - begin, rows.groupby("image").draws.max()
+        fixed = len(drawn) * (s.n0 + s.n_fixed) / drawn.sum()
+        rate = 3600 * len(rows) / spent
+        print(f"{name_noise(level)}: {len(rows)} decisions in {spent:.1f} s, {rate:,.0f} per hour; with {s.n_fixed:,} "
+              f"draws per image at the same speed it would be {rate / fixed:,.0f}")
     return rows
 
 
@@ -387,7 +379,7 @@ def decide_all(self: Cifar10C):
 @patch
 def compare_decisions(self: Cifar10C):
     "Rows of `decide_all` for the images in the comparison, and `fixed`, `contradicts` of the fixed number of draws."
-    parts, radii = [], self.asked()
+    parts, radii = [], self.radii(self.certified)
     decisions = self.decide_all()
     decisions = decisions[decisions.image < self.certified.n_compared]
     for q in NOISES:

@@ -8,6 +8,7 @@ __all__ = ['PARTS', 'HEADINGS', 'PAPER_RADII', 'KINDS', 'CLAIMS', 'RobustCifar10
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #0a5b93b5
 import time
+from functools import partial
 from fastcore.basics import patch
 import pandas as pd
 import torch
@@ -183,10 +184,17 @@ def recipe_of(
 
 
 @patch
-def read_packaged(self: RobustCifar10C,
-    name, # one of packaged_names()
+def find_packaged(self: RobustCifar10C,
+    name,     # of the classifier
+    settings, # of 05 or 06
+    seed,     # of split and training
+    recipe,   # settings -> those that it depends on
+    experiment, # name of the settings
 ):
-    "A packaged classifier, on the device, and its log; None if it was trained in another set than the packaged one."
+    "A packaged classifier of that recipe, on the device, and its log; None if there is none for these settings."
+    if settings.retrain or seed or self.data != "cifar10": return None
+    if name in self.anew or name not in packaged_names(): return None
+    if recipe(settings) != recipe(resolve(experiment, dict(preset="overnight"))): return None
     card = packaged_card(name)
     if card["set"] not in (None, packaged_set().info): return None
     log = pd.DataFrame(card["log"])
@@ -201,10 +209,7 @@ def packaged(self: RobustCifar10C,
     seed,   # of split and training
 ):
     "The packaged classifier that these settings describe, on the device, and its log; None if there is none."
-    s = self.robust
-    if s.retrain or seed or self.data != "cifar10" or method in self.anew or method not in packaged_names(): return None
-    if recipe_of(s, method) != recipe_of(resolve("cifar10c_robust", dict(preset="overnight")), method): return None
-    return self.read_packaged(method)
+    return self.find_packaged(method, self.robust, seed, partial(recipe_of, method=method), "cifar10c_robust")
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5a2b255c
 @patch

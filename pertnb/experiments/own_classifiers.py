@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 import pandas as pd
 import torch
+from ..core.checks import check_known
 from ..core.device import full_precision
 from ..data.pairs import evaluation_pairs, to_float
 from ..data.pictures import VIEWABLE
@@ -145,9 +146,8 @@ def read_methods(
     "The names as `train_round` knows them; ValueError lists the known ones."
     known = {name_file(method): method for method in (*robust.METHODS, SMOOTHED)}
     found = tuple(known.get(m, m) for m in methods)
-    unknown = [m for m in found if m not in known.values()]
-    if unknown or not found:
-        raise ValueError(f"unknown method {unknown[0] if unknown else ''!r}: known are {', '.join(known)}")
+    for m in found or ("",):
+        if m not in known.values(): check_known("method", m, known)
     return found
 
 # %% ../../nbs/api/experiments/07b1_own_classifiers.ipynb #ebdc7240

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'CORRUPTED', 'ROBUSTBENCH', 'check_methods', 'draw_view', 'draw_images', 'classifier_loss',
-           'judging_arguments', 'validation_loss', 'build_classifier', 'fit_classifier', 'train_classifier',
-           'load_pretrained', 'describe_log', 'train_methods', 'is_correct', 'accuracy_rows', 'robust_rows',
-           'choose_attacks', 'worst_rows', 'attack_part', 'unattacked_rows', 'judge_classifier', 'summarise',
-           'count_wins', 'compare']
+           'judging_arguments', 'mean_loss', 'validation_loss', 'build_classifier', 'fit_classifier',
+           'train_classifier', 'load_pretrained', 'describe_log', 'train_methods', 'is_correct', 'accuracy_rows',
+           'robust_rows', 'choose_attacks', 'worst_rows', 'attack_part', 'unattacked_rows', 'judge_classifier',
+           'summarise', 'count_wins', 'compare']
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9259f60d
 from functools import partial
@@ -118,6 +118,24 @@ def judging_arguments(
     return attack | dict(smoothing=0., images=images) | longer
 
 # %% ../../nbs/api/learn/11_robust.ipynb #729e3ae9
+def mean_loss(
+    loss,   # for `fit`
+    views,  # Views of the images set aside
+    seed=0, # of the draws
+    batch_size=250,
+):
+    "validate(module) for `fit`: the mean of a loss on the images, the same draws at every call."
+    def validate(module):
+        def mean(n):
+            total = 0
+            for k, i in enumerate(views.index[:n].split(batch_size)):
+                value, _ = loss(module, i, generator("validation", seed, k, device=i.device), 0.)
+                total = total + value.detach() * len(i)
+            return total / n
+        return run_all("validation", mean, len(views), batch_size)
+    return validate
+
+
 def validation_loss(
     method,    # one of METHODS
     views,     # Views of the images set aside
@@ -128,16 +146,7 @@ def validation_loss(
 ):
     "validate(module) for `fit`: the method's mean loss on the images, the same draws at every call."
     if attack.get("kept"): views = views.on(views.index[:500])
-    loss = classifier_loss(method, views, pset, pad=0, **judging_arguments(attack))
-    def validate(module):
-        def mean(n):
-            total = 0
-            for k, i in enumerate(views.index[:n].split(batch_size)):
-                value, _ = loss(module, i, generator("validation", seed, k, device=i.device), 0.)
-                total = total + value.detach() * len(i)
-            return total / n
-        return run_all("validation", mean, len(views), batch_size)
-    return validate
+    return mean_loss(classifier_loss(method, views, pset, pad=0, **judging_arguments(attack)), views, seed, batch_size)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #c96df320
 def build_classifier(

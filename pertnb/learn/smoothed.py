@@ -11,7 +11,7 @@ from ..core.checks import check_number
 from ..core.device import compile_set
 from ..core.random import generator
 from .losses import NoisePoint, cross_entropy, set_loss
-from .robust import draw_images, fit_classifier
+from .robust import draw_images, fit_classifier, mean_loss
 
 # %% ../../nbs/api/learn/11b_smoothed.ipynb #1e4a2281
 def smoothing_loss(
@@ -52,11 +52,4 @@ def smoothing_validation(
     batch_size=250,
 ):
     "validate(module) for `fit`: the mean loss under noise on these images, the same draws at every call."
-    loss = smoothing_loss(views, pset, sigma, pad=0)
-    def validate(module):
-        total = 0
-        for k, i in enumerate(views.index.split(batch_size)):
-            value, _ = loss(module, i, generator("validation", seed, k, device=i.device), 0.)
-            total = total + value.detach() * len(i)
-        return total / len(views)
-    return validate
+    return mean_loss(smoothing_loss(views, pset, sigma, pad=0), views, seed, batch_size)
