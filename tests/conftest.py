@@ -53,7 +53,7 @@ def pytest_unconfigure(config):
     """End with the status of the tests, all reports being written. A library's C++ thread that still runs when Python is taken down
     ("terminate called without an active exception", now and then after tests/test_memo.py) would replace it by its own."""
     status = getattr(config, "status_of_tests", None)
-    if status is None: return
+    if status is None or hasattr(config, "workerinput"): return # a worker still has to tell the process that it works for
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
