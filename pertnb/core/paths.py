@@ -65,10 +65,10 @@ def runs_dir():
 
 
 def shorten_path(
-    path, # any path
+    path, # any path, or zipfile.Path
 ):
     "The path as text, with ~ for the home folder."
-    path = Path(path)
+    path = Path(str(path))
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 # %% ../../nbs/api/core/00e_paths.ipynb #077627f2

@@ -126,7 +126,7 @@ def find_layer(
     for k in range(mip, -1, -1):
         if (file := folder/f"{stem}_mip{k}.{suffix}").exists(): return file, k
     raise FileNotFoundError(f"{shorten_path(folder)} has no {stem}_mip{mip}.{suffix} and no finer one: "
-                            "unpack this scene again, or remove it")
+                            "unpack this scene again, remove it, or ask for a coarser mip")
 
 # %% ../../nbs/api/data/19_illumination.ipynb #4bb2a9a4
 def open_layer(

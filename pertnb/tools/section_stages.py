@@ -10,9 +10,11 @@ __all__ = ['RENDERED', 'PATHS', 'RELEASED', 'SECTIONS', 'tell_training', 'run_no
 # %% ../../nbs/api/tools/29b_section_stages.ipynb #f94b5039
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from ..core.checks import check_counts
 from ..core.clock import check_time
 from ..core.paths import data_root, runs_dir
+from ..core.probe import probing, run_all
 from ..data import scenes
 from ..data.illumination import DATA
 from ..experiments import presets
@@ -40,7 +42,8 @@ def run_notebook(
     word, # number of the notebook
     **more, # further parameters
 ):
-    "Run a notebook at the section's preset; none is interrupted by the clock."
+    "Run a notebook at the section's preset; none is interrupted by the clock, and none is run for an estimate."
+    if probing(): return 0, None
     values = dict(preset=s.preset, data=s.settings.data, seed=s.seed, **more)
     notebook = find_notebook(word)
     execute(notebook, values, name_output(notebook.stem, values), progress=False)
@@ -116,17 +119,19 @@ def render_finest(
     counts=RENDERED, # scenes of each part
 ):
     "Render what is missing at the finest mip of the section's stages, scene by scene, in the stand-in's folder."
-    mip, root, made = min(find_mips(s.settings)), Path(data_root())/DATA["mi_rendered"], 0
+    mip, root = min(find_mips(s.settings)), Path(data_root())/DATA["mi_rendered"]
     if s.data != "mi_rendered": return 0, None
-    for part, n in counts.items():
-        check_counts(n=n)
-        for k in range(n):
-            there = any((root/f"rendered_{part}_{k:03d}"/f"materials_mip{m}.png").exists() for m in range(mip + 1))
-            if there: continue
-            check_time(f"rendering, {part} scene {k} of {n}")
+    check_counts(**counts)
+    is_there = lambda name: any((root/name/f"materials_mip{m}.png").exists() for m in range(mip + 1))
+    left = [(part, k) for part, n in counts.items() for k in range(n) if not is_there(f"rendered_{part}_{k:03d}")]
+    def render(n):
+        for part, k in left[:n]:
+            check_time(f"rendering, {part} scene {k} of {counts[part]}")
             scenes.render_scenes(root, part, k + 1, mip, PATHS)
-            made += 1
-    return made, None
+    def try_one(n):
+        with TemporaryDirectory() as folder: scenes.render_scenes(folder, "train", 1, mip, PATHS)
+    if left: run_all("rendering", try_one if probing() else render, len(left), 1, mip)
+    return len(left), None
 
 # %% ../../nbs/api/tools/29b_section_stages.ipynb #aee91bd5
 def train_lights(

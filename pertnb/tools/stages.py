@@ -184,15 +184,17 @@ def estimate_stages(
 # %% ../../nbs/api/tools/29a_stages.ipynb #f87fb156
 def is_packaged(
     s,     # Cifar10C
-    stage, # one of STAGES
+    stage, # of its plan
 ):
     "Whether what a stage makes comes with the package."
-    method, arguments = STAGES[stage].method, STAGES[stage].arguments
-    return method == "classifier" and s.packaged(arguments[0], s.seed) is not None
+    made = plan_of(s).stages[stage]
+    if not isinstance(made, Stage): return False # a section of its own: nothing of it is packaged
+    packaged = dict(classifier=lambda method: s.packaged(method, s.seed), noise=s.packaged_noise)
+    return made.method in packaged and packaged[made.method](*made.arguments) is not None
 
 
 def announce_stages(
-    s,      # Cifar10C
+    s,      # Cifar10C, or a section with a plan
     stages, # names
 ):
     "Print about how long each stage will take here, and its memory; nothing at `smoke` and `quick`, which are short."
@@ -200,6 +202,7 @@ def announce_stages(
     total = Cost()
     for stage, cost in estimate_stages(s, stages).items():
         about = f"about {cost.seconds / 60:8.1f} minutes, {cost.memory / 1e9:5.1f} GB"
+        if not cost.seconds: about = "not estimated: it reads what the stages before it made"
         print(f"{stage:28} {'comes with the package' if is_packaged(s, stage) else about}", flush=True)
         total += cost
     print(f"{s.preset}: about {total.seconds / 3600:.1f} hours and {total.memory / 1e9:.1f} GB on this device "
