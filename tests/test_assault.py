@@ -412,8 +412,8 @@ def test_f21_stdout_that_is_gone(words, tmp_path):
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
 def test_f16_signals(number, tmp_path):
-    "A command that works is ended with one line that says how to go on."
-    script = "import time\nfrom pertnb.tools import cli\ncli.EXPERIMENT_COMMANDS\ndef work(args):\n print('here', flush=True)\n time.sleep(60)\n"
+    "A command that works is ended with one line that says how to go on. (What a shell starts in the background ignores SIGINT, and so do its children.)"
+    script = "import signal, time\nfrom pertnb.tools import cli\nsignal.signal(signal.SIGINT, signal.default_int_handler)\ncli.EXPERIMENT_COMMANDS\ndef work(args):\n print('here', flush=True)\n time.sleep(60)\n"
     script += "cli.COMMANDS['data'] = (work, *cli.COMMANDS['data'][1:])\ncli.script(['data'])"
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
     assert child.stdout.readline() == "here\n"

@@ -61,7 +61,7 @@ def test_stages(root, tmp_path):
     both, alone = (tmp_path / folder / "runs" for folder in ("both", "alone"))
     assert results(both) == results(alone)
     for pattern, unit, n, files in (("quality-*/pairs-0.csv", ["image", "corruption"], 120, 1),
-                                    ("sequential-*/decisions-0.csv", ["image"], 6, 4), # one for each radius
+                                    ("sequential-*/decisions-0.csv", ["image", "radius"], 24, 1),
                                     ("certified-*/rows-0.csv", ["image"], 4, 1)):
         found = [read_rows(path) for path in both.glob(pattern)]
         assert len(found) == files, pattern

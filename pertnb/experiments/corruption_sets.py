@@ -194,7 +194,7 @@ def measure(self: CorruptionSets,
     s = self.settings
     x, x_tilde, image, corruption = evaluation_pairs(views, pairing, generator("test", self.seed))
     rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", self.seed), s.pgd_steps, s.n_samples)
-    none = quality.mean_error(to_float(x), to_float(x_tilde)).numpy()
+    none = quality.unchanged_error(x, x_tilde).numpy()
     names = [views.names[c] for c in corruption.tolist()]
     rows = rows.assign(row=row, none=none, eps=pset.eps, image=image.numpy(), corruption=names)
     write_rows(self.rows_file(row), rows)

@@ -346,7 +346,7 @@ class SetQuality(LightingRows):
         x, x_tilde, scene, a, b = self.judged_pairs(mip)
         how = dict(steps=s.pgd_steps, n_samples=s.n_samples, batch_size=choose_batch(mip))
         rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", self.seed), **how)
-        none = quality.mean_error(to_float(x), to_float(x_tilde)).numpy()
+        none = quality.unchanged_error(x, x_tilde).numpy()
         origin = dict(image=scene.numpy(), light=a.numpy(), light_tilde=b.numpy())
         return keep_rows(self.rows_file(row), rows.assign(row=row, none=none, eps=pset.eps, **origin))
 
@@ -475,7 +475,7 @@ class RealScene(ShownLights):
         if scenes is None: return None
         pset, (x, x_tilde, a, b) = self.learn(self.last)[0], self.pair_real()
         near = quality.nearest(pset, x, x_tilde, self.settings.pgd_steps, batch_size=choose_batch(scenes.mip))
-        none = quality.mean_error(to_float(x), to_float(x_tilde))
+        none = quality.unchanged_error(x, x_tilde)
         lights = dict(light=a, light_tilde=b, frontal=[int(v) in FRONTAL for v in b])
         errors = dict(pgd_ae=near, none=none, norm=latent_norms(pset, x, x_tilde))
         rows = pd.DataFrame(dict(scene=scenes.names[int(scenes.index[0])], **lights, **errors))

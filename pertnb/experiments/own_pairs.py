@@ -249,7 +249,7 @@ class OwnQuality(DescribedSet):
     def unchanged(self):
         "Mean squared error (n,) of changing nothing."
         x, x_tilde, _, _ = self.test_pairs()
-        return quality.mean_error(to_float(x), to_float(x_tilde)).numpy()
+        return quality.unchanged_error(x, x_tilde).numpy()
 
     @step
     def rows(self):
