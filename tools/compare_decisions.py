@@ -3,8 +3,8 @@
     python tools/compare_decisions.py [PRESET] [--images N] [--fixed M] [-p FIELD VALUE ...]
 
 Four noises and four radii make 16 decisions per image, 4,800 for 300 images. The sequential test decides for N images, the fixed
-number of draws for the first M of them. Rows are kept a few images at a time: a run that was ended goes on where it was. -p changes
-a setting of the notebook.
+number of draws for the first M of them. Rows are kept a few images at a time: a run that was ended goes on where it was, and a larger
+N takes up what was decided for a smaller one. Last, the rows go to tables/PRESET/rows. -p changes a setting of the notebook.
 """
 import argparse
 import json
@@ -21,11 +21,13 @@ def main():
     parser.add_argument("--fixed", type=int, default=30)
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
     args = parser.parse_args()
-    n = dict(n_test=args.images, n_decided=args.images, n_certified=args.fixed, n_compared=args.fixed)
+    usual = presets.resolve("cifar10c_certified", dict(preset=args.preset))
+    n = dict(n_test=max(args.images, usual.n_test), n_decided=args.images, n_certified=args.fixed, n_compared=args.fixed)
     changed = {field: json.loads(value) for field, value in args.p}
     settings = presets.resolve("cifar10c_certified", dict(preset=args.preset) | n | changed)
     section = Cifar10C(settings)
     rows = section.decide_all()
+    for noise in section.noises: write_decisions(section, noise)
     caption = (f"{len(rows):,} decisions 'certified at r' on {args.images} images, four noises and four radii, of the sequential "
                f"test, which may take {settings.n_most:,} draws, against {settings.n_fixed:,} draws that are fixed beforehand "
                f"(the {settings.n0} that choose the class included in both).")

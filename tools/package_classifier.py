@@ -38,10 +38,16 @@ def judge(section, model, method):
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
 
 
+def write_decisions(section, noise):
+    "Write the decisions of the sequential test for a noise; its rows."
+    rows = section.decisions(noise)
+    write_rows(section, rows.drop(columns=["precision", "heading"]), f"decisions_{noise.strip('%')}")
+    return rows
+
+
 def judge_noise(section, noise):
     "Accuracies and certified accuracies of a smoothed classifier for its card; its decisions are written."
-    rows, predicted = section.decisions(noise), section.predictions(noise)
-    write_rows(section, rows.drop(columns=["precision", "heading"]), f"decisions_{noise}")
+    rows, predicted = write_decisions(section, noise), section.predictions(noise)
     says = [dict(kind=kind, eps=0., accuracy=100 * g.correct.mean(), n=g.image.nunique())
             for kind, g in predicted.groupby("kind", sort=False)]
     asked = rows.assign(held=rows.certified & rows.correct).groupby("radius")

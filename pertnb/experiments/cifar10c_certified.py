@@ -291,6 +291,7 @@ def decide_rows(
     sigma,       # of the noise
     radii,       # {heading: radius} asked for
     n0, n, alpha, seed, batch_size, # as for smoothing.certify_radii
+    most=None,   # decide for the first images only; what was decided for fewer is read (default: for all)
     chunk=20,    # images between writes
 ):
     "Rows image, heading, radius, prediction, certified, correct, undecided, draws, precision of `certify_radii`; kept."
@@ -307,7 +308,7 @@ def decide_rows(
             found = {name: values.cpu() for name, values in found.items()}
             parts.append(pd.DataFrame(dict(image=images, heading=heading, radius=radius) | found))
         return pd.concat(parts, ignore_index=True).assign(precision="float32")
-    return memo.rows(kept, "decisions", range(len(x)), work, chunk)
+    return memo.rows(kept, "decisions", range(len(x) if most is None else most), work, chunk)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #e61e0940
 @patch
@@ -316,8 +317,8 @@ def decisions(self: Cifar10C,
 ):
     "Rows of `decide_rows` for a noise at the quartiles and the full radius."
     s, model, begin = self.certified, self.noise(level)[0], time.perf_counter()
-    rows = decide_rows(self.set(s), model, *self.certified_images(s.n_decided), self.sigma(level), self.radii(s),
-                       s.n0, s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch)
+    rows = decide_rows(self.set(s), model, *self.certified_images(s.n_test), self.sigma(level), self.radii(s), s.n0,
+                       s.n_most, s.alpha, f"sequential {self.seed}", s.sample_batch, s.n_decided)
     if not rows.attrs["there"]:
         spent, drawn = time.perf_counter() - begin, rows.groupby("image").draws.max()
         fixed = len(drawn) * (s.n0 + s.n_fixed) / drawn.sum()
