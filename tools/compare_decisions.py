@@ -13,6 +13,8 @@ from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_certified import (Cifar10C, judge_decisions, tabulate_decisions,
                                                    tabulate_outcomes, tidy_numbers)
 
+from package_classifier import write_decisions  # beside this file
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
