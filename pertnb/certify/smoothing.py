@@ -6,7 +6,7 @@
 __all__ = ['ABSTAIN', 'DRAWS_AT_ONCE', 'CORRECTIONS', 'check_level', 'by_count', 'lower_bound', 'upper_bound', 'radius_of',
            'sigma_for', 'check_noise', 'name_images', 'vote', 'tally', 'NoisyPoints', 'Noisy', 'too_close', 'predict',
            'plan_looks', 'Certified', 'can_gain', 'certify', 'Decided', 'Deciding', 'certify_radii', 'certify_at',
-           'certified_pixels', 'Smoothed', 'attack_certified', 'allowed_changes', 'certify_rows']
+           'certified_pixels', 'Smoothed', 'attack_certified', 'allowed_changes', 'is_certified', 'certify_rows']
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #7858285a
 import math
@@ -476,6 +476,15 @@ def allowed_changes(
     return int(binom.isf(level, n, min(1., 2 * alpha)))
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #7055f5be
+def is_certified(
+    correct, # whether each image is classified correctly, bool: a Series or a tensor
+    reached, # its certified radius, of the same kind
+    radius,  # asked for
+):
+    "Whether each image is classified correctly and certified at the radius."
+    return correct & (reached >= radius * (1 - 1e-9)) # a file rounds a radius
+
+
 def certify_rows(
     pset, model, # PerturbationSet, classifier, on their device
     x, y,        # images (N, C, H, W), uint8 or float; labels (N,)

@@ -15,6 +15,7 @@ import html
 import re
 import pandas as pd
 import torch
+from ..certify.smoothing import is_certified
 from ..core.device import full_precision
 from ..core.paths import atomic_write
 from ..learn import robust
@@ -163,7 +164,7 @@ def tabulate_own_certified(
     "Accuracy (%) of smoothed classifiers, by method: as they answer, and certified at each radius."
     parts = []
     for method, g in rows.groupby("method", sort=False):
-        held = {"Smoothed": g.correct, **{k: g.correct & (g.radius >= r) for k, r in radii.items()}}
+        held = {"Smoothed": g.correct, **{k: is_certified(g.correct, g.radius, r) for k, r in radii.items()}}
         share = [100 * h.mean() for h in held.values()]
         parts.append(pd.DataFrame(dict(row=METHOD_NAMES[method], column=list(held), value=share, n=len(g))))
     return pd.concat(parts, ignore_index=True)
@@ -176,7 +177,7 @@ def describe_certified(
     "Accuracy as smoothed, and certified at the median of the norms, of each classifier."
     median = radii["eps 50%"]
     found = [f"{METHOD_NAMES[m]}: {100 * g.correct.mean():.0f}% right when smoothed, "
-             f"{100 * (g.correct & (g.radius >= median)).mean():.0f}% certified at the median of the norms"
+             f"{100 * is_certified(g.correct, g.radius, median).mean():.0f}% certified at the median of the norms"
              for m, g in rows.groupby("method", sort=False)]
     return "; ".join(found)
 

@@ -573,6 +573,7 @@ def describe_noise(
 def certify_command(args):
     "Accuracy that randomized smoothing certifies."
     import time
+    from pertnb.certify.smoothing import is_certified
     from pertnb.experiments import own_classifiers
     section, name, trained = open_classifier(args, ("smoothed", "cvae_adversarial"))
     (_, y), (sigma, radius, radii) = section.attacked(), choose_noise(section.set(), trained, args)
@@ -580,7 +581,7 @@ def certify_command(args):
     out = section.certify(name, sigma, args.draws, args.alpha)
     seconds, right = round(time.perf_counter() - begin, 1), out.prediction == y
     accuracy, abstained = float(right.float().mean()), float((out.prediction < 0).float().mean())
-    certified = {f"{r:.2f}": float((right & (out.radius >= r)).float().mean()) for r in radii}
+    certified = {f"{r:.2f}": float(is_certified(right, out.radius, r).float().mean()) for r in radii}
     classes = own_classifiers.describe_classes(right.cpu(), y.cpu(), section.pairs().test.classes)
     result = dict(classifier=name, sigma=sigma, trained_sigma=trained, largest_radius=radius, accuracy=accuracy,
                   certified=certified, abstained=abstained, images=len(y), classes=classes,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 import pandas as pd
 import torch
+from ..certify.smoothing import is_certified
 from ..core import memo
 from ..core.clock import Unfinished, time_box, time_is_up
 from ..core.checks import check_known
@@ -28,7 +29,7 @@ from ..core.probe import Cost, probe
 from ..data.images import CLASSES
 from ..experiments import presets
 from ..experiments.cifar10c import STAGE_METHODS
-from ..experiments.cifar10c_certified import NOISES, Cifar10C, is_certified
+from ..experiments.cifar10c_certified import NOISES, Cifar10C
 from ..experiments.cifar10c_robust import PAPER_RADII
 from ..learn import robust
 from ..measure import quality
@@ -123,7 +124,8 @@ def tell_certified(
     "Draws, None, and the shares that are certified by a fixed number of draws and by the sequential test."
     rows, decisions = result
     asked, fixed = decisions.groupby("radius"), s.certified.n0 + s.certified.n
-    said = [f"{100 * is_certified(rows, r).mean():.1f}% at {r:.2f} ({fixed} draws, fixed)" for r, _ in asked]
+    share = lambda r: 100 * is_certified(rows.correct, rows.radius, r).mean()
+    said = [f"{share(r):.1f}% at {r:.2f} ({fixed} draws, fixed)" for r, _ in asked]
     said += [f"{100 * (g.certified & g.correct).mean():.1f}% at {r:.2f} ({g.draws.mean():.0f} draws)" for r, g in asked]
     return int(rows.draws.sum() + decisions.draws.sum()), None, "certified: " + ", ".join(said)
 
