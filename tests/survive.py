@@ -81,9 +81,8 @@ def evaluate(folder, batches=40):
 
 
 def contents(path):
-    "Bytes of a file; of tensors without the header, which holds times; of a seal what is sealed: a kill after the last write leaves what was there before."
+    "Bytes of a file; of tensors without the header, which holds times."
     data = path.read_bytes()
-    if path.suffix == ".seal": return json.loads(data)["sealed"]
     return data[8 + int.from_bytes(data[:8], "little"):] if path.suffix == ".safetensors" else data
 
 

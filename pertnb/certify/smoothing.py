@@ -338,7 +338,7 @@ class Deciding:
         certified, given_up, draws = (torch.from_numpy(a).to(top.device) for a in found)
         return Decided(top.masked_fill(~certified, ABSTAIN), certified, given_up, draws)
 
-
+# %% ../../nbs/api/certify/16_smoothing.ipynb #71c09a32
 def certify_radii(
     pset, model, # PerturbationSet, classifier
     x,           # images (B, C, H, W) in [0, 1]
@@ -366,7 +366,8 @@ def certify_radii(
         live = torch.from_numpy(live).to(x.device)
         if total > done: hits[live] += noisy.count(live, total - done).gather(1, top[live, None]).squeeze(1)
         done = total
-        for d in asked: d.look(look, hits.cpu().numpy())
+        votes = hits.cpu().numpy()
+        for d in asked: d.look(look, votes)
     return [d.answer(top, n0) for d in asked]
 
 

@@ -10,8 +10,8 @@ __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_
            'patched_methods', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text',
            'code_key', 'describe_input', 'add_classes', 'class_name', 'describe_module', 'describe_function',
            'describe_class', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle',
-           'write_bundle', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more', 'ordered', 'part_cost',
-           'rows_cost', 'append', 'read']
+           'write_seal', 'write_bundle', 'finish_seal', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more',
+           'ordered', 'part_cost', 'rows_cost', 'append', 'read']
 
 # %% ../../nbs/api/core/00g_memo.ipynb #ea168a1f
 import ast
@@ -637,28 +637,50 @@ def read_bundle(
     return None # its writer was killed in between
 
 
+def write_seal(
+    folder, name, # of the bundle
+    files,        # {suffix: bytes} that are sealed
+    before=None,  # {suffix: bytes} that they replace, while they are being written
+):
+    "Write the seal of a bundle."
+    digests = lambda files: None if files is None else bundle_digests(folder, name, files)
+    with atomic_write(Path(folder) / f"{name}.seal") as tmp:
+        tmp.write_text(json.dumps(dict(sealed=digests(files), before=digests(before))))
+
+
 def write_bundle(
     folder, name, # of the bundle
     files,        # {suffix: bytes}
     before=None,  # {suffix: bytes} that are there
 ):
     "Write a bundle, in place of one that is there."
-    seal, new = Path(folder) / f"{name}.seal", bundle_digests(folder, name, files)
-    for old in (bundle_digests(folder, name, before or {}), None):
-        with atomic_write(seal) as tmp: tmp.write_text(json.dumps(dict(sealed=new, before=old)))
-        for suffix, data in files.items() if old is not None else ():
-            with atomic_write(Path(folder) / f"{name}{suffix}") as tmp: tmp.write_bytes(data)
+    write_seal(folder, name, files, before or {})
+    for suffix, data in files.items():
+        with atomic_write(Path(folder) / f"{name}{suffix}") as tmp: tmp.write_bytes(data)
+    write_seal(folder, name, files)
+
+
+def finish_seal(
+    folder, name, # of the bundle
+    files,        # {suffix: bytes} of `read_bundle`
+):
+    "Write the seal that a writer still owed when it was killed, if it had written all else."
+    said = json.loads((Path(folder) / f"{name}.seal").read_bytes())
+    if said["before"] is not None and said["sealed"] == bundle_digests(folder, name, files):
+        write_seal(folder, name, files)
 
 # %% ../../nbs/api/core/00g_memo.ipynb #6029f76e
 def sound_bundle(
     folder, name, # of the bundle
 ):
-    "{suffix: bytes}, or None if it has to be made; prints a line if it was damaged."
-    try: return read_bundle(folder, name)
+    "{suffix: bytes}, or None if it has to be made; prints a line if it was damaged. For who holds the bundle's lock."
+    try: files = read_bundle(folder, name)
     except Damaged as error:
         print(f"{error}: made again", flush=True)
         for suffix in (*SUFFIXES, ".seal"): (Path(folder) / f"{name}{suffix}").unlink(missing_ok=True)
         return None
+    if files: finish_seal(folder, name, files)
+    return files
 
 # %% ../../nbs/api/core/00g_memo.ipynb #0fc25bed
 def part(

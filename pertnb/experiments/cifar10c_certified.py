@@ -17,7 +17,6 @@ from scipy.special import ndtr
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from ..certify import smoothing
-from ..certify.smoothing import is_certified
 from ..core import memo
 from ..core.paths import runs_dir
 from ..core.random import generator
@@ -217,7 +216,7 @@ def tabulate_certified(self: Cifar10C,
 ):
     "The numbers of table:cifar10c_certified: a row per noise, a column per kind of image and per quartile."
     radii = self.quartiles()
-    held = lambda r: is_certified(certified.correct, certified.radius, r)
+    held = lambda r: smoothing.is_certified(certified.correct, certified.radius, r)
     found = [certified[["method", "image"]].assign(kind="certified", corruption="learned", eps=r, correct=held(r))
              for r in radii.values()]
     sigmas = {name_noise(q): self.sigma(q) for q in NOISES}
@@ -233,7 +232,7 @@ def trace_certified(
     parts = []
     for name, g in rows.groupby("method", sort=False):
         radii = np.linspace(0, top, 400)
-        hits = np.array([is_certified(g.correct, g.radius, r).sum() for r in radii])
+        hits = np.array([smoothing.is_certified(g.correct, g.radius, r).sum() for r in radii])
         low, high = proportion_confint(hits, len(g), method="wilson")
         columns = dict(radius=radii, accuracy=100 * hits / len(g), low=100 * low, high=100 * high)
         parts.append(pd.DataFrame(dict(method=name) | columns))

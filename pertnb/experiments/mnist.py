@@ -29,7 +29,7 @@ from ..learn.robust import summarise
 from ..learn.train import Schedule
 from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
 from ..measure.excess import measure_legibility
-from ..measure.quality import METRICS, evaluate_set, mean_error, nearest, seed_metrics
+from ..measure.quality import METRICS, evaluate_set, mean_error, nearest, seed_metrics, unchanged_error
 from ..report.scoreboard import LOWER_IS_BETTER
 from ..report.tables import PAPER
 from ..sets.sets import PerturbationSet
@@ -214,7 +214,7 @@ class MnistEvaluation(MnistSets):
         x, x_tilde = self.draw_test("test", self.seed, seed)
         rows = evaluate_set(pset, x, x_tilde, generator("quality", self.seed, seed), settings.pgd_steps,
                             settings.n_samples, error=error)
-        none = mean_error(x, x_tilde, error).numpy()
+        none = unchanged_error(x, x_tilde, error).numpy()
         return rows.assign(row=row, error=error, seed=seed, image=range(len(rows)), eps=pset.eps, none=none)
 
     def path_of(self,

@@ -9,7 +9,6 @@ __all__ = ['smoothing_loss', 'train_smoothed', 'smoothing_validation']
 from functools import partial
 from ..core.checks import check_number
 from ..core.device import compile_set
-from ..core.random import generator
 from .losses import NoisePoint, cross_entropy, set_loss
 from .robust import draw_images, fit_classifier, mean_loss
 

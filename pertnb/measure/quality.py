@@ -82,12 +82,13 @@ def nearest_points(
 # %% ../../nbs/api/measure/09_quality.ipynb #0u1a2b3d
 def unchanged_error(
     x, x_tilde, # uint8 (n, C, H, W), or float in [0, 1]
+    error="mse", # one of cvae.PIXEL_ERRORS
     batch_size=500,
 ):
-    "The mean squared error of leaving each x as it is, (n,)."
+    "The error of leaving each x as it is, averaged over its values, (n,)."
     def compare(n):
         parts = zip(x[:n].split(batch_size), x_tilde[:n].split(batch_size))
-        return torch.cat([mean_error(to_float(a), to_float(b)) for a, b in parts])
+        return torch.cat([mean_error(to_float(a), to_float(b), error) for a, b in parts])
     return stretch(run_all("no change", compare, len(x), batch_size), len(x))
 
 # %% ../../nbs/api/measure/09_quality.ipynb #a9d3e812

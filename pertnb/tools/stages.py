@@ -204,7 +204,7 @@ def announce_stages(
     total = Cost()
     for stage, cost in estimate_stages(s, stages).items():
         about = f"about {cost.seconds / 60:8.1f} minutes, {cost.memory / 1e9:5.1f} GB"
-        if not cost.seconds: about = "not estimated: it reads what the stages before it made"
+        if not cost.seconds: about = "not measured: by then it reads what is there"
         print(f"{stage:28} {'comes with the package' if is_packaged(s, stage) else about}", flush=True)
         total += cost
     print(f"{s.preset}: about {total.seconds / 3600:.1f} hours and {total.memory / 1e9:.1f} GB on this device "
