@@ -290,6 +290,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.core.memo.Code.find_called': ('api/core/memo.html#code.find_called', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.Damaged': ('api/core/memo.html#damaged', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.Definition': ('api/core/memo.html#definition', 'pertnb/core/memo.py'),
+                                  'pertnb.core.memo.Definition.mark': ('api/core/memo.html#definition.mark', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.Kept': ('api/core/memo.html#kept', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.Kept.open': ('api/core/memo.html#kept.open', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.Symbol': ('api/core/memo.html#symbol', 'pertnb/core/memo.py'),

@@ -24,7 +24,7 @@ import sysconfig
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 import numpy as np
@@ -130,6 +130,11 @@ class Definition:
     uses: tuple           # (name, attribute or None)
     imports: tuple        # (module, name) of imports inside
     attributes: frozenset # names of attributes, of whatever object
+
+    @cached_property
+    def mark(self):
+        "A short text that distinguishes it from another definition of the same name."
+        return digest(self.text.encode())[:12]
 
 
 @lru_cache(None)
@@ -437,7 +442,7 @@ def own_text(
 ):
     "A short text of a piece alone, which distinguishes it from another one of the same name."
     symbol = link if isinstance(link, Symbol) else symbol_of(link)
-    if symbol: return digest(definition_of(symbol.module, symbol.name, symbol.inner).text.encode())[:12]
+    if symbol: return definition_of(symbol.module, symbol.name, symbol.inner).mark
     link = getattr(link, "__wrapped__", link)
     if code_of(link) and not is_library(link): return digest(code_text(code_of(link)).encode())[:12]
     return f"{getattr(link, '__module__', '')}.{getattr(link, '__qualname__', type(link).__name__)}"

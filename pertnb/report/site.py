@@ -598,6 +598,8 @@ def write_notebooks(
 
 # %% ../../nbs/api/report/25_site.ipynb #156cdeca
 REFERENCE = """
+:orphan:
+
 {name}
 ============================================================
 
@@ -608,18 +610,20 @@ From the notebook :doc:`/{page}`.
 
 
 def write_library(
-    groups, # of group_modules
-    folder, # Sphinx's sources
+    notebooks, # of read_notebooks
+    folder,    # Sphinx's sources
 ):
-    "Write both lists of the library's pages, and a reference page for each module."
+    "Write both lists of the library's pages, and a reference page for each module; these are not in the sidebar."
     (folder / "reference").mkdir()
     lists = dict(library=["# The library, in notebooks"], reference=["# Reference"])
-    for group, members in groups.items():
+    for group, members in group_modules(notebooks).items():
         lists["library"].append(make_toctree([page for page, _ in members], group))
         # a face documents nothing of its own; that of the corruptions is a module
         members = [(page, module) for page, module in members if "." in module or module == "corruptions"]
         if not members: continue
-        lists["reference"].append(make_toctree([f"reference/{module}" for _, module in members], group))
+        says = lambda page: read_heading(notebooks[page])[1]
+        links = [f"- [{module}](reference/{module}.rst): {says(page)}" for page, module in members]
+        lists["reference"] += [f"## {group}", "\n".join(links)]
         for page, module in members:
             text = REFERENCE.lstrip().format(page=page, name=f"pertnb.{module}")
             (folder / "reference" / f"{module}.rst").write_text(text, encoding="utf-8")
@@ -666,7 +670,7 @@ def write_pages(
     (folder / "_static").mkdir(parents=True)
     (folder / "_static" / "site.css").write_text(STYLE_SHEET)
     write_notebooks(notebooks, figures, folder)
-    write_library(group_modules(notebooks), folder)
+    write_library(notebooks, folder)
     write_front(notebooks, figures, folder)
 
 # %% ../../nbs/api/report/25_site.ipynb #e735e56f
