@@ -357,10 +357,12 @@ def contradict(
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #7d49ee62
 @patch
 @step
-def decide_all(self: Cifar10C):
+def decide_all(self: Cifar10C,
+    noises=NOISES, # whose decisions
+):
     "Rows of all decisions: method, radius, image, what was decided, draws, fixed_draws; kept."
     parts, s = [], self.certified
-    for q in NOISES:
+    for q in noises:
         for heading, mine in self.decisions(q).groupby("heading", sort=False):
             p0 = ndtr(mine.radius.iloc[0] / self.sigma(q))
             said = dict(prediction=mine.prediction, correct=mine.correct, sequential=mine.certified,
@@ -371,12 +373,14 @@ def decide_all(self: Cifar10C):
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #f1b3e574
 @patch
-def compare_decisions(self: Cifar10C):
+def compare_decisions(self: Cifar10C,
+    noises=NOISES, # whose decisions
+):
     "Rows of `decide_all` for the images in the comparison, and `fixed`, `contradicts` of the fixed number of draws."
     parts, radii = [], self.radii(self.certified)
-    decisions = self.decide_all()
+    decisions = self.decide_all(noises)
     decisions = decisions[decisions.image < self.certified.n_compared]
-    for q in NOISES:
+    for q in noises:
         for heading, mine in decisions[decisions.method == name_noise(q)].groupby("radius", sort=False):
             fixed, p0 = self.compared(q, False), ndtr(radii[heading] / self.sigma(q))
             mine = mine.reset_index(drop=True)
