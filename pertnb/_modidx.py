@@ -3207,6 +3207,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                        'pertnb/report/scoreboard.py'),
                                           'pertnb.report.scoreboard.find_reason': ( 'api/report/scoreboard.html#find_reason',
                                                                                     'pertnb/report/scoreboard.py'),
+                                          'pertnb.report.scoreboard.find_tables': ( 'api/report/scoreboard.html#find_tables',
+                                                                                    'pertnb/report/scoreboard.py'),
                                           'pertnb.report.scoreboard.judge_board': ( 'api/report/scoreboard.html#judge_board',
                                                                                     'pertnb/report/scoreboard.py'),
                                           'pertnb.report.scoreboard.judge_number': ( 'api/report/scoreboard.html#judge_number',
