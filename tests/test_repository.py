@@ -65,7 +65,7 @@ def test_readme_commands(root):
     "Two commands; the second is the one that .ci/run takes."
     install, test = re.findall(r"```sh\n(.*?)\n```", (root / "README.md").read_text(), re.S)
     assert "pip install -e ." in install and install.endswith("pertnb run 05")
-    assert 'pip install -e ".[dev]"' in test and "nbdev_test" in test and re.search(r"&& pytest -n \d --dist loadfile$", test)
+    assert 'pip install -e ".[dev]"' in test and "nbdev_test" in test and re.search(r"\npytest -n \d --dist loadfile$", test)
 
 
 def test_readme_python(root, run):

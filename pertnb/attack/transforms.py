@@ -80,7 +80,7 @@ class WorstPerturbation(SetTransform):
         self.step_size = self.eps / min(5, max(1, steps)) if step_size is None else step_size
         check_search(self.eps, steps, self.step_size)
         self.steps, self.random_start = steps, random_start
-        self.models = (model,) # in a tuple: the classifier is no part of the transform, nor of its weights
+        self.models = (model,) # in a tuple: the classifier is not part of the transform or of its weights
 
     def move(self, x, y, gen):
         "The images after the last step."

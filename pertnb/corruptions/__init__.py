@@ -47,7 +47,7 @@ def draw(
     generator,     # torch.Generator; the draws are on its device
     size=(32, 32), # (h, w), pixels
 ):
-    "What the corruption of n images draws at random: a dict of tensors, one row an image."
+    "What the corruption of n images draws at random: a dict of tensors, one row per image."
     r, c = find_recipe(name, severity)
     return r.draws(TorchSource(n, generator), c, tuple(size))
 

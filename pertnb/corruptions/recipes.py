@@ -44,7 +44,7 @@ class Recipe:
     "One corruption."
     name: str         # official name
     parameters: tuple # of severities 1 to 5
-    draws: Callable   # (source, parameters, (h, w)) -> dict of tensors, one row an image
+    draws: Callable   # (source, parameters, (h, w)) -> dict of tensors, one row per image
     apply: Callable   # (x, parameters, **draws) -> values, 0 to 255
 
 # %% ../../nbs/api/corruptions/03d_recipes.ipynb #0fca2dad

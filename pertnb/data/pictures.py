@@ -102,7 +102,7 @@ def import_tifffile():
 def head_bands(
     path, # of any picture
 ):
-    "(C, H, W), type, and whether channels come last, of a TIFF whose channels are no colours; None for other pictures."
+    "(C, H, W), type, and whether channels come last, of a TIFF whose channels are not colours; else None."
     if find_suffix(path.name) not in (".tif", ".tiff"): return None
     reader = import_tifffile()
     try:
