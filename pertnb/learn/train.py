@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
+import numpy as np
 import pandas as pd
 import torch
 import torch.nn as nn
@@ -81,10 +82,7 @@ def piecewise(
     "Linear between the knots, constant outside; e.g. beta from [0, 0.01] over [0, 400] epochs."
     if len(values) != len(knots) or not all(a < b for a, b in zip(knots, knots[1:])):
         raise ValueError(f"a schedule needs as many values as increasing knots, got {values} over {knots}")
-    if t <= knots[0]: return float(values[0])
-    for (a, b), (u, v) in zip(zip(knots, knots[1:]), zip(values, values[1:])):
-        if t <= b: return u + (v - u) * (t - a) / (b - a)
-    return float(values[-1])
+    return float(np.interp(t, knots, values))
 
 # %% ../../nbs/api/learn/10_train.ipynb #676bc01d
 @lru_cache(2)
