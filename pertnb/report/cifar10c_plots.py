@@ -76,13 +76,13 @@ def corruption_dots(
 ):
     "A line per corruption, a dot per method; returns the figure."
     with styled():
-        fig, ax = plt.subplots(figsize=(6.4, 4.4))
+        fig, ax = plt.subplots(figsize=(6.4, 4.8))
         for method, name in names.items():
-            ax.plot(by[method], range(len(by)), "o", color=COLOURS[method], label=name)
+            ax.plot(by[method], range(len(by)), "o", markersize=5, color=COLOURS[method], label=name, alpha=.85)
         labels = [label(c) + (" (not trained on)" if c in OUT_OF_DISTRIBUTION else "") for c in by.index]
         ax.set(xlabel="accuracy (%)", yticks=range(len(by)), yticklabels=labels)
         ax.grid(axis="y", alpha=0.3)
-        ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        fig.legend(loc="outside lower right", ncols=2)
     return fig
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #35d95bcc

@@ -247,7 +247,7 @@ def radius_curves(
 ):
     "Accuracy by radius, a solid curve per method under attack and a dashed one in the worst case; returns the figure."
     with styled():
-        fig, ax = plt.subplots(figsize=(6.4, 3.8))
+        fig, ax = plt.subplots(figsize=(6.4, 4.6))
         for method, name in names.items():
             mine, colour = table[table.method == method], COLOURS[method]
             robust = mine[mine.kind.isin(["clean", "robust"])].sort_values("eps")
@@ -257,7 +257,7 @@ def radius_curves(
             ax.plot(worst.eps, worst.accuracy, "--", marker="o", markersize=4, color=colour)
         ax.plot([], [], "--", color="0.4", label="the same, worst case")
         ax.set(xlabel="radius of the attack, ε", ylabel="accuracy (%)", ylim=(0, None))
-        ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        fig.legend(loc="outside lower right", ncols=2)
     return fig
 
 # %% ../../nbs/api/report/12_plots.ipynb #ce77e878
