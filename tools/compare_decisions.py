@@ -5,17 +5,51 @@
 Four noises and four radii make 16 decisions per image, 4,800 for 300 images. The sequential test decides for N images,
 the fixed number of draws for the first M of them (0: for none). Rows are kept a few images at a time: a run that was
 ended goes on where it was, and a larger N takes up what was decided for a smaller one. Last, the rows go to
-tables/PRESET/rows. -p changes a setting of the notebook.
+tables/PRESET/rows, and a summary of all noises that have rows there to logs/decisions_PRESET.md. -p changes a setting
+of the notebook.
 """
 import argparse
 import json
 
+import pandas as pd
+from scipy.special import ndtr
+
+from pertnb.core.paths import repo_root, tables_dir
 from pertnb.experiments import presets
-from pertnb.experiments.cifar10c_certified import (NOISES, Cifar10C, judge_decisions, tabulate_decided,
+from pertnb.experiments.cifar10c_certified import (NOISES, Cifar10C, judge_decisions, name_noise, tabulate_decided,
                                                    tabulate_decisions, tabulate_outcomes, tidy_numbers)
-from pertnb.report.tables import PAPER
+from pertnb.report.tables import PAPER, markdown_table
 
 from package_classifier import write_decisions  # beside this file
+
+
+def describe_draws(section, noise, rows):
+    "A row for each radius: what the votes have to reach, % certified, draws."
+    told = []
+    for radius, g in rows.groupby("radius"):
+        mine = g.draws[g.certified]
+        told.append({"noise": name_noise(noise), "radius": f"{radius:.2f}", "images": len(g),
+                     "needed": f"{ndtr(radius / section.sigma(noise)):.5f}",
+                     "certified and right (%)": f"{100 * (g.certified & g.correct).mean():.1f}",
+                     "undecided": int(g.undecided.sum()), "draws, all": f"{g.draws.mean():,.0f}",
+                     "draws, certified": f"{mine.mean():,.0f}" if len(mine) else "–",
+                     "median": f"{mine.median():,.0f}" if len(mine) else "–"})
+    return told
+
+
+def write_log(section):
+    "Write logs/decisions_PRESET.md from the rows of all noises that have landed."
+    folder = tables_dir(section.preset) / "rows"
+    landed = {noise: folder / f"decisions_{noise.strip('%')}.csv.gz" for noise in NOISES}
+    told = [line for noise, path in landed.items() if path.is_file()
+            for line in describe_draws(section, noise, pd.read_csv(path))]
+    s, table = section.certified, markdown_table(pd.DataFrame(told).astype(str).set_index("noise"))
+    text = ["# Decisions by the sequential test, by noise and radius",
+            f"Preset `{section.preset}`, {section.data}, seed {section.seed}, float32, α = {s.alpha:g}, at most "
+            f"{s.n_most:,} draws, {s.n0} of them beforehand to choose the class. *Needed* is the probability of that class "
+            "that the radius asks for; the fixed test takes "
+            f"{s.n0 + s.n_fixed:,} draws. Rows: [tables](../tables/{section.preset}/rows), decisions_*.", table]
+    (repo_root() / "logs" / f"decisions_{section.preset}.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
 
 
 def main():
@@ -34,6 +68,7 @@ def main():
     section = Cifar10C(settings)
     rows = section.decide_all(tuple(args.noises))
     for noise in args.noises: write_decisions(section, noise)
+    write_log(section)
     caption = (f"{len(rows):,} decisions 'certified at r' on {args.images} images, {len(args.noises)} noises and "
                f"{rows.radius.nunique()} radii, of the sequential test, which may take {settings.n_most:,} draws, "
                f"against {settings.n_fixed:,} draws that are fixed beforehand (the {settings.n0} that choose the class "
