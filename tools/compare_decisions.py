@@ -37,8 +37,8 @@ def describe_draws(section, noise, rows):
     return told
 
 
-def write_log(section):
-    "Write logs/decisions_PRESET.md from the rows of all noises that have landed."
+def write_log(section, compared):
+    "Write logs/decisions_PRESET.md from the rows of all noises that have landed, and the lines about fixed draws."
     folder = tables_dir(section.preset) / "rows"
     landed = {noise: folder / f"decisions_{noise.strip('%')}.csv.gz" for noise in NOISES}
     told = [line for noise, path in landed.items() if path.is_file()
@@ -48,8 +48,17 @@ def write_log(section):
             f"Preset `{section.preset}`, {section.data}, seed {section.seed}, float32, α = {s.alpha:g}, at most "
             f"{s.n_most:,} draws, {s.n0} of them beforehand to choose the class. *Needed* is the probability of that class "
             "that the radius asks for; the fixed test takes "
-            f"{s.n0 + s.n_fixed:,} draws. Rows: [tables](../tables/{section.preset}/rows), decisions_*.", table]
+            f"{s.n0 + s.n_fixed:,} draws. Rows: [tables](../tables/{section.preset}/rows), decisions_*.", table, *compared]
     (repo_root() / "logs" / f"decisions_{section.preset}.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+
+
+def compare(section, args):
+    "Markdown: both tests on the first images, with draws of their own."
+    both = section.compare_decisions(tuple(args.noises))
+    numbers = tidy_numbers(tabulate_decisions(both)).pivot_table("value", "row", "column", sort=False)
+    return ["## Beside fixed draws", f"The first {args.fixed} images, with draws of their own. Undecided and refused "
+            "decisions don't certify.", markdown_table(numbers.map("{:,.0f}".format).rename_axis(None)),
+            *judge_decisions(both, section.certified.alpha)]
 
 
 def main():
@@ -68,7 +77,6 @@ def main():
     section = Cifar10C(settings)
     rows = section.decide_all(tuple(args.noises))
     for noise in args.noises: write_decisions(section, noise)
-    write_log(section)
     caption = (f"{len(rows):,} decisions 'certified at r' on {args.images} images, {len(args.noises)} noises and "
                f"{rows.radius.nunique()} radii, of the sequential test, which may take {settings.n_most:,} draws, "
                f"against {settings.n_fixed:,} draws that are fixed beforehand (the {settings.n0} that choose the class "
@@ -80,12 +88,7 @@ def main():
     paper = {row: {at: cells[at] for at in section.quartiles()} for row, cells in PAPER["cifar10c_certified"].items()}
     numbers = tidy_numbers(tabulate_decided(rows))
     section.write_table(numbers, "cifar10c_decided", source, caption, digits=1, paper=paper)
-    if not args.fixed: return
-    both = section.compare_decisions(tuple(args.noises))
-    print("\n".join(judge_decisions(both, settings.alpha)))
-    caption = f"The same on {args.fixed} images by both tests, with draws of their own."
-    numbers, source = tidy_numbers(tabulate_decisions(both)), section.source(args.fixed)
-    section.write_table(numbers, "cifar10c_decisions", source, caption, digits=0)
+    write_log(section, compare(section, args) if args.fixed else [])
 
 
 if __name__ == "__main__": main()

@@ -384,7 +384,8 @@ def compare_decisions(self: Cifar10C,
         for heading, mine in decisions[decisions.method == name_noise(q)].groupby("radius", sort=False):
             fixed, p0 = self.compared(q, False), ndtr(radii[heading] / self.sigma(q))
             mine = mine.reset_index(drop=True)
-            parts.append(mine.assign(fixed=fixed.p > p0, contradicts=contradict(mine, fixed, p0)))
+            held = smoothing.is_certified(True, fixed.radius, radii[heading])
+            parts.append(mine.assign(fixed=held, contradicts=contradict(mine, fixed, p0)))
     return self.keep("compared", pd.concat(parts, ignore_index=True))
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #bf58c8d8
