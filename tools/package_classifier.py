@@ -1,14 +1,16 @@
 """Train classifiers of notebooks 05 and 06 at preset `overnight`, judge them, and write them with their cards to pertnb/weights.
 
-    python tools/package_classifier.py [METHOD ...] [noise_wide ...] [--unjudged] [-p FIELD VALUE ...]
+    python tools/package_classifier.py [METHOD ...] [noise_wide ...] [--unjudged | --more] [-p FIELD VALUE ...]
 
-What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone; -p changes a
-setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions of the sequential test. Last, the table
-of notebook 05 and its two figures are made of all rows that are there.
+What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone; --more attacks
+the test images that the rows of a packaged classifier lack, 250 at a time, and adds theirs; -p changes a setting of the notebook, and
+the card has it. A classifier of a noise is judged by the decisions of the sequential test. Last, the table of notebook 05 and its two
+figures are made of all rows that are there.
 """
 import argparse
 import hashlib
 import json
+import time
 from dataclasses import asdict
 
 import pandas as pd
@@ -18,7 +20,7 @@ from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C
 from pertnb.experiments.cifar10c_robust import RobustCifar10C, compare_methods, tabulate_accuracy
 from pertnb.learn import robust
-from pertnb.models.classifier_files import save_classifier
+from pertnb.models.classifier_files import packaged_classifier, save_classifier
 from pertnb.report import cifar10c_plots, plots
 
 
@@ -29,13 +31,35 @@ def write_rows(section, rows, stem):
     rows.to_csv(folder / f"{stem}.csv.gz", index=False, compression=dict(method="gzip", mtime=0))
 
 
-def judge(section, model, method):
-    "Accuracies of a classifier for its card; its rows per image are written."
-    rows, _ = section.judge(model, section.seed)
+def write_accuracies(section, rows, method):
+    "Write the rows per image of a classifier; its accuracies, for the card."
     columns = ["kind", "corruption", "eps", "image", "correct", "zero_gradients"]
     write_rows(section, rows[columns], f"classifier_{method}")
     table = robust.summarise(rows.assign(method=method))
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
+
+
+def judge(section, model, method):
+    "Judge a classifier and write its rows per image; its accuracies, for the card."
+    return write_accuracies(section, section.judge(model, section.seed)[0], method)
+
+
+def attack_more(section, method, part=250):
+    "Attack the test images that the rows of a packaged classifier lack, as `judge` does, and write them part by part."
+    s, card = section.robust, package_root() / "weights" / f"classifier_{method}.json"
+    model, pset, radii = packaged_classifier(method).to(section.device), section.set(s), [*section.radii(s).values()]
+    x, y = section.test_images(s.n_test)
+    for lo in range(0, len(x), part):
+        rows = pd.read_csv(tables_dir(section.preset) / "rows" / f"classifier_{method}.csv.gz")
+        images = range(lo, min(lo + part, len(x)))
+        if set(images) <= set(rows[rows.kind == "worst"].image): continue
+        begin, args = time.perf_counter(), (s.n_quartiles, radii, s.pgd_steps, s.strong_steps, section.seed)
+        new, _ = robust.attack_part(model, pset, x, y, images[0], images[-1] + 1, *args)
+        rows = pd.concat([rows, new]).drop_duplicates(["kind", "corruption", "eps", "image"])
+        accuracies = write_accuracies(section, rows, method)
+        with atomic_write(card) as tmp:
+            tmp.write_text(json.dumps(json.loads(card.read_text()) | dict(accuracy=accuracies), indent=1) + "\n")
+        print(f"{method}: images {images[0]} to {images[-1]} in {time.perf_counter() - begin:.0f} s", flush=True)
 
 
 def write_decisions(section, noise):
@@ -117,6 +141,7 @@ def main():
     known = [f"noise_{noise}" for noise in NOISES]
     parser.add_argument("methods", nargs="*", help=", ".join([*robust.METHODS, *known]).replace("%", "%%"))
     parser.add_argument("--unjudged", action="store_true", help="write weights without accuracies")
+    parser.add_argument("--more", action="store_true", help="attack the images that rows lack")
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
     args = parser.parse_args()
     changed = {field: json.loads(value) for field, value in args.p}
@@ -128,8 +153,10 @@ def main():
         for name in noises: land_noise(section, name, args.unjudged)
     if noises and not methods: return
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10") | changed))
-    section.anew = tuple(methods)
-    for method in robust.check_methods(methods) if methods else (): land(section, method, args.unjudged)
+    section.anew = () if args.more else tuple(methods)
+    for method in robust.check_methods(methods) if methods else ():
+        if args.more: attack_more(section, method)
+        else: land(section, method, args.unjudged)
     tabulate(section)
 
 

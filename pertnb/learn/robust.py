@@ -389,7 +389,7 @@ def judge_classifier(
     strong_steps=50, # of AutoPGD, for each of two losses
     seed=0,
     few=None,   # images attacked at all radii, the first ones (default: as many as `test` has)
-    chunk=1000, # images per part
+    chunk=250, # images per part
 ):
     "Rows of clean, perturbed, ood, robust and worst-case predictions, and PGD's u (N, K) at the largest radius."
     few = min(len(test) if few is None else few, len(x))
