@@ -111,12 +111,20 @@ def land_noise(section, name, unjudged):
          accuracy=[] if unjudged else judge_noise(section, noise))
 
 
+def keep_common(rows):
+    "Of the attacks only those on images on which every method was attacked; all other rows."
+    attacked = rows.kind.isin(["robust", "worst"])
+    methods = rows[attacked].groupby("image").method.nunique()
+    return rows[~attacked | rows.image.isin(methods.index[methods == rows.method.nunique()])]
+
+
 def tabulate(section):
     "Write table:cifar10c_robustness and its figures of the rows of all packaged classifiers, and print what the worst case says."
     weights, folder = package_root() / "weights", tables_dir(section.preset) / "rows"
     names = {m: name for m, name in robust.METHODS.items() if (folder / f"classifier_{m}.csv.gz").exists()}
     cards = {m: json.loads((weights / f"classifier_{m}.json").read_text()) for m in names}
     rows = pd.concat([pd.read_csv(folder / f"classifier_{m}.csv.gz").assign(method=m, seed=section.seed) for m in names])
+    rows = keep_common(rows)
     radii = section.radii(section.robust)
     table = tabulate_accuracy(rows, names, radii)
     judged, attacked = (rows[rows.kind == kind].image.nunique() for kind in ("clean", "worst"))

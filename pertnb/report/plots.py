@@ -223,13 +223,13 @@ def heat_maps(
     xlabel, # of the columns
     ylabel, # of the index
     legend, # what the numbers are
-    top=100, # where the scale of colours ends
     cell=0.45, # inches per side of a number
 ):
-    "One heat map for each title, side by side or in two columns, with their numbers; returns the figure."
+    "One heat map of percentages for each title, in one or two columns, on one scale of colours; returns the figure."
     cols = min(2, len(maps))
     rows = -(-len(maps) // cols) # rounded up
     h, w = next(iter(maps.values())).shape
+    top = next((t for t in (10, 25, 50) if max(m.values.max() for m in maps.values()) <= t), 100)
     with styled():
         size = cols * (w * cell + 1), rows * (h * cell * 0.8 + 0.9)
         fig, axes = plt.subplots(rows, cols, figsize=size, squeeze=False)
