@@ -10,6 +10,7 @@
 # itself is no input: trained runs are named by the code that decided them.
 import os
 from pathlib import Path
+from pertnb.core.names import PRESETS
 
 # what a notebook takes from others: trained runs, corrupted images, and for the summary their tables
 NEEDS = {
@@ -23,6 +24,7 @@ NEEDS = {
 }
 TIMED = ["12_benchmarks"]                  # runs alone, on all cores that there are
 READERS = ["10_summary", "15_machines"]    # read what all others wrote
+ON_A_GPU = PRESETS[-2:]                    # the two longest presets
 
 NOTEBOOKS = sorted(path.stem for path in Path(workflow.basedir, "nbs").glob("[0-9][0-9]_*.ipynb"))
 NEEDS = {name: [n for n in NEEDS.get(name, []) if n in NOTEBOOKS] for name in NOTEBOOKS}
@@ -34,7 +36,7 @@ RUNS = os.environ.get("PERTNB_RUNS") or "runs"
 GIVEN = " ".join(f"-p {k} {v}" for k, v in config.items() if k not in ("preset", "threads"))
 executed = lambda name: f"{RUNS}/notebooks/{PRESET}/{name}.ipynb"
 
-if PRESET not in (known := ("smoke", "quick", "overnight", "fast", "paper")): raise ValueError(f"unknown preset {PRESET!r}: known are {', '.join(known)}")
+if PRESET not in PRESETS: raise ValueError(f"unknown preset {PRESET!r}: known are {', '.join(PRESETS)}")
 workdir: workflow.basedir
 
 
@@ -53,6 +55,6 @@ for notebook in NOTEBOOKS:
         log: f"{RUNS}/notebooks/{PRESET}/{notebook}.log"
         benchmark: f"{RUNS}/notebooks/{PRESET}/{notebook}.tsv"
         threads: (workflow.cores or 1) if notebook in TIMED else THREADS
-        resources: gpu=int(PRESET in ("fast", "paper") and notebook not in READERS + TIMED)
+        resources: gpu=int(PRESET in ON_A_GPU and notebook not in READERS + TIMED)
         params: preset=PRESET, given=GIVEN
         shell: "OMP_NUM_THREADS={threads} papermill --no-progress-bar {input.notebook} {output} -p preset {params.preset} {params.given} > {log} 2>&1"

@@ -4,16 +4,16 @@
 
 # %% auto #0
 __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_METHODS', 'STAGE_METHODS', 'FROM_NOTHING',
-           'PLAIN_ATTACK', 'PAPER_ROBUST', 'ROBUST_PRESETS', 'CERTIFIED_PRESETS', 'ImageSettings', 'FigureSettings',
-           'FitSettings', 'ClassifierSettings', 'PatchSettings', 'PgdSettings', 'QualitySettings',
-           'TrainAttackSettings', 'VoteSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings', 'RobustSettings',
+           'PLAIN_ATTACK', 'PAPER_ROBUST', 'ROBUST_PRESETS', 'CERTIFIED_PRESETS', 'ImageSettings', 'FitSettings',
+           'ClassifierSettings', 'PatchSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings', 'RobustSettings',
            'CertifiedSettings']
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90e941bf
 from dataclasses import dataclass, fields
 from ..corruptions import TRAIN
 from .presets import Source, experiment
-from .section import AS_PRINTED, MendSettings
+from .section import AS_PRINTED, FigureSettings, MendSettings, PgdSettings, QualitySettings
+from .section import RiskSettings, TrainAttackSettings, VoteSettings
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #c9f8d3d3
 @dataclass(frozen=True)
@@ -25,12 +25,6 @@ class ImageSettings(Source):
     def seen(self):
         "The corruptions that training sees."
         return TRAIN
-
-
-@dataclass(frozen=True)
-class FigureSettings:
-    "How much a figure shows."
-    n_show: int = 8 # images in figures
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #f9c20b98
 @dataclass(frozen=True)
@@ -103,32 +97,6 @@ class PatchSettings(ClassifierSettings):
 OVERNIGHT_RECIPE = dict(classifier="patch-64-256-256", patch=1, batch_size=500, micro=125, epochs_standard=20.,
                         epochs=12., lr=0.12, lr_warm=0.08, peak=0.1, average=0.)
 
-# %% ../../nbs/api/experiments/03_cifar10c.ipynb #9ae4361a
-@dataclass(frozen=True)
-class PgdSettings:
-    "The attack that measures: of classifiers with steps of eps / 20."
-    pgd_steps: int = 50 # of projected gradient descent
-
-
-@dataclass(frozen=True)
-class QualitySettings(PgdSettings):
-    "How the quality of a set is measured; the steps are those of the approximation errors."
-    n_samples: int = 5 # for the expected approximation error
-
-
-@dataclass(frozen=True)
-class TrainAttackSettings:
-    "The attack of adversarial training."
-    train_steps: int = 3           # of PGD in training
-    train_step_size: float = 0.125 # ... of this share of the radius each; in the paper 7 steps of 0.2
-
-
-@dataclass(frozen=True)
-class VoteSettings:
-    "How many draws a certificate takes."
-    n0: int = 100 # draws that choose the class to be certified
-    n: int = 700  # draws that certify it; the paper's 10,000
-
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #55521b17
 @experiment("cifar10c_corruptions",
             smoke=dict(data="photos", n_train=20, n_test=20),
@@ -138,16 +106,17 @@ class VoteSettings:
             paper=dict(n_train=50_000, n_test=10_000))
 class CorruptionSettings(FigureSettings, ImageSettings):
     "Settings of 03_cifar10c_corruptions: training images at severity 5, test images at every severity."
-    severities: tuple = (1, 2, 3, 4, 5)
+    severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     n_show: int = 6
 
-    def levels(self):
-        "The severities as sorted numbers; `-p severities 1,5` gives them as text."
-        known = {str(s): s for s in (1, 2, 3, 4, 5)}
-        wrong = [s for s in map(str, self.severities) if s not in known]
+    def __post_init__(self):
+        wrong = [str(s) for s in self.severities if s not in (1, 2, 3, 4, 5)]
         if wrong or not self.severities:
             raise ValueError(f"parameter 'severities': {', '.join(wrong) or 'none'} given, known are 1,2,3,4,5")
-        return sorted({known[str(s)] for s in self.severities})
+
+    def levels(self):
+        "The severities in order, each once."
+        return sorted({*self.severities})
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #42bcb273
 PAPER_CVAE = dict(latent=512, width=64, bottleneck=16, blocks=4, features=16, maps=1, patch=1, encoder_patch=1,
@@ -266,7 +235,7 @@ CERTIFIED_PRESETS = dict(
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #ecd31ebe
 @experiment("cifar10c_certified", **CERTIFIED_PRESETS)
-class CertifiedSettings(VoteSettings, PatchSettings, SetSettings):
+class CertifiedSettings(RiskSettings, VoteSettings, PatchSettings, SetSettings):
     "Settings of 06_cifar10c_certified."
     n_test: int = 40         # test images that are predicted
     views_each: int = 1      # corruptions of each, drawn at random, of each kind; 0: all
@@ -274,7 +243,6 @@ class CertifiedSettings(VoteSettings, PatchSettings, SetSettings):
     n_decided: int = 40      # of them, for which the sequential test decides
     n_compared: int = 4      # of them in the comparison of the sequential test with a fixed number of draws
     n_attacked: int = 4      # of them attacked inside their certified radius, for each noise
-    alpha: float = 0.001     # allowed probability of a wrong prediction or certificate
     n_predict: int = 100     # draws of a prediction
     n_fixed: int = 10_000    # draws that the sequential test is compared with ...
     n_most: int = 10_000     # ... and draws after which that test gives up

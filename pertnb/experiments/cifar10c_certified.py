@@ -20,7 +20,6 @@ from ..certify import smoothing
 from ..core import memo
 from ..core.paths import runs_dir
 from ..core.random import generator
-from ..core.rows import read_rows, write_rows
 from ..data.pairs import evaluation_pairs, to_float
 from .cifar10c_robust import HEADINGS, KINDS, RobustCifar10C, tabulate_accuracy
 from .section import step
@@ -128,14 +127,11 @@ def certified_folder(self: Cifar10C):
 
 
 @patch
-def keep(self: Cifar10C,
-    name, # of the file
-    rows, # DataFrame
+def rows_file(self: Cifar10C,
+    stem, # of the file
 ):
-    "Write rows into the folder of notebook 06; the rows as they are read from there."
-    path = self.certified_folder() / f"{name}.csv"
-    write_rows(path, rows)
-    return read_rows(path)
+    "Path of the rows that `keep` writes for notebook 06."
+    return self.certified_folder() / f"{stem}.csv"
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #070640b5
 @patch

@@ -280,7 +280,7 @@ def methods(self: RobustCifar10C):
 
 
 @patch
-def rows_file(self: RobustCifar10C,
+def judged_file(self: RobustCifar10C,
     method, # one of robust.METHODS
     seed,   # of its training
 ):
@@ -299,7 +299,7 @@ def evaluate(self: RobustCifar10C,
     for method, model in models.items():
         begin = time.perf_counter()
         rows, worst[method] = self.judge(model, seed)
-        write_rows(self.rows_file(method, seed), rows.assign(method=method, seed=seed))
+        write_rows(self.judged_file(method, seed), rows.assign(method=method, seed=seed))
         print(f"{robust.METHODS[method]:28} judged in {time.perf_counter() - begin:5.1f} s; "
               f"{(rows.zero_gradients > 0).sum()} attacks met a zero gradient")
     return worst
@@ -308,7 +308,7 @@ def evaluate(self: RobustCifar10C,
 @patch
 def read_judged(self: RobustCifar10C):
     "The rows of all methods and seeds, as `evaluate` wrote them."
-    parts = [read_rows(self.rows_file(method, seed)) for method in self.methods() for seed in self.seeds()]
+    parts = [read_rows(self.judged_file(method, seed)) for method in self.methods() for seed in self.seeds()]
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #93a900b1

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 from ..core.random import generator
-from ..core.rows import read_rows, write_rows
+from ..core.rows import read_rows
 from ..data.pairs import to_float
 from .section import Section, step
 from ..measure import excess
@@ -32,7 +32,7 @@ class SearchedSection(Section):
     "A section whose sets are searched for their worst points."
     def searched_rows(self): raise NotImplementedError("rows of the table: a list of names")
     def searched(self, row): raise NotImplementedError("the set of a row, and where it is searched: Searched")
-    def rows_file(self, stem): raise NotImplementedError("Path of a file of rows")
+    def rows_file(self, stem): return super().rows_file(stem.replace(" ", "-"))
 
     @step
     def extremes(self,
@@ -42,7 +42,7 @@ class SearchedSection(Section):
         pset, x, views, image, batch_size = self.searched(row)
         gen, steps = generator("extremes", self.seed), self.settings.excess_steps
         found = excess.find_extremes(pset, x, views, gen, steps, batch_size=batch_size)
-        write_rows(self.rows_file(f"extremes {row}"), found.rows.assign(row=row, image=image.cpu().numpy()))
+        self.keep(f"extremes {row}", found.rows.assign(row=row, image=image.cpu().numpy()))
         return found
 
     def describe_search(self,
@@ -155,10 +155,10 @@ class CoveredSection(SearchedSection):
         steps=6, # of PGD at each radius
     ):
         "Shares of pairs inside by encoding and by image, and the mean error, for shares of the radius; kept as rows."
-        pset, (x, x_tilde), file = self.searched(row).pset, self.covered_pairs(row), self.rows_file(f"coverage {row}")
+        pset, (x, x_tilde) = self.searched(row).pset, self.covered_pairs(row)
         rows = excess.measure_coverage(pset, x, x_tilde, [s * pset.eps for s in SHARES], steps)
-        write_rows(file, rows.assign(row=row, share=rows.radius / pset.eps))
-        return excess.summarise_coverage(read_rows(file), self.tolerance)
+        kept = self.keep(f"coverage {row}", rows.assign(row=row, share=rows.radius / pset.eps))
+        return excess.summarise_coverage(kept, self.tolerance)
 
     def judge_curves(self,
         rows=None, # of searched_rows() (default: all)

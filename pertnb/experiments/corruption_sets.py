@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from fastcore.basics import patch
 from ..core.paths import package_root, runs_dir
-from ..core.rows import read_rows, write_rows
+from ..core.rows import read_rows
 from ..data.pairs import PAIRINGS, evaluation_pairs, generator, load_views, split_by_seed, to_float
 from . import presets
 from .contents import ContentsSection, Searched
@@ -146,13 +146,10 @@ def measured_sets(self: CorruptionSets):
     return found
 
 
-@patch
-def rows_file(self: CorruptionSets,
-    row, # of the table; its norms: "norms " + row
-):
-    "Path of the rows behind a row of the table."
-    folder = runs_dir()/f"cvae-{self.preset}-{self.data}-{self.seed}"
-    return folder/f"{row.replace(' ', '-')}.csv"
+@patch(as_prop=True)
+def folder(self: CorruptionSets):
+    "Folder of the rows behind the tables."
+    return runs_dir()/f"cvae-{self.preset}-{self.data}-{self.seed}"
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #f299a508
 @patch
@@ -197,8 +194,7 @@ def measure(self: CorruptionSets,
     none = quality.unchanged_error(x, x_tilde).numpy()
     names = [views.names[c] for c in corruption.tolist()]
     rows = rows.assign(row=row, none=none, eps=pset.eps, image=image.numpy(), corruption=names)
-    write_rows(self.rows_file(row), rows)
-    return len(rows)
+    return len(self.keep(row, rows))
 
 
 @patch
@@ -219,7 +215,7 @@ def measure_norms(self: CorruptionSets,
     x, x_tilde, image, corruption = evaluation_pairs(self.crowd, pairing, generator("norms", self.seed))
     names = [self.crowd.names[c] for c in corruption.tolist()]
     norm = latent_norms(pset, x, x_tilde)
-    write_rows(self.rows_file(f"norms {row}"), pd.DataFrame(dict(row=row, image=image, corruption=names, norm=norm)))
+    self.keep(f"norms {row}", pd.DataFrame(dict(row=row, image=image, corruption=names, norm=norm)))
 
 
 @patch

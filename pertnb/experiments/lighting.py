@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['SMOKE_UNET', 'PAPER_UNET', 'AS_RELEASED', 'PAPER_MI', 'LIGHTING_PRESETS', 'SMOKE_SEGMENT', 'FAST_SEGMENT',
            'RELEASED_SEGMENT', 'OVERNIGHT_SEGMENT', 'PAPER_SEGMENT', 'PAPER_PGD', 'NOT_MENDED', 'MAP_READINGS',
-           'UNetSettings', 'LightingSettings', 'Segmenting', 'SegmentSettings', 'CertifiedMapSettings',
-           'LightingScenes', 'LightingSet', 'tell_mass', 'LightingRows', 'describe_network', 'keep_rows',
+           'UNetSettings', 'LightTraining', 'LightNetwork', 'LightingSettings', 'Segmenting', 'SegmentSettings',
+           'CertifiedMapSettings', 'LightingScenes', 'LightingSet', 'tell_mass', 'LightingRows', 'describe_network',
            'choose_batch', 'SetQuality', 'tabulate_quality', 'tabulate_norms', 'SearchedLights', 'Walk', 'ShownLights',
-           'RealScene', 'LightingNetworks', 'AttackedMaps', 'WorstLights', 'CertifiedMaps', 'count_map_draws',
-           'CertifiedTables', 'Lighting']
+           'RealScene', 'LightingNetworks', 'JudgedLights', 'AttackedMaps', 'WorstLights', 'CertifiedMaps',
+           'count_map_draws', 'CertifiedTables', 'Lighting']
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #aec8cde1
 import math
@@ -24,13 +24,13 @@ from ..certify import smoothing
 from ..core.device import full_precision
 from ..core.paths import runs_dir
 from ..core.random import generator
-from ..core.rows import read_rows, write_rows
 from ..data.illumination import CLASS_NAMES, FRONTAL, N_LIGHTS
 from ..data.illumination import all_light_pairs, find_scenes, load_scenes, mip_size, resolve_scenes
 from ..data.pairs import to_float
 from . import contents
 from .presets import Source, experiment, resolve
-from .section import AS_PRINTED, MendSettings, step
+from .section import AS_PRINTED, MendSettings, PgdSettings, QualitySettings
+from .section import RiskSettings, TrainAttackSettings, VoteSettings, step
 from ..learn import segment
 from ..learn.learn import learn_lighting
 from ..learn.train import Schedule
@@ -69,30 +69,52 @@ LIGHTING_PRESETS = dict(
     paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1., 32), (3, 25., .025, 10., 16)), epochs=1000.,
                n_pairs=10_000, n_searched=30, excess_steps=60))
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #855b8c1b
-@experiment("mi_cvae", **LIGHTING_PRESETS)
-class LightingSettings(MendSettings, UNetSettings):
-    "Settings of 07_mi_cvae."
+# %% ../../nbs/api/experiments/04_lighting.ipynb #0971195e
+@dataclass(frozen=True)
+class LightTraining(UNetSettings):
+    "How the set is trained, stage by stage."
     mip: int = 6            # of the first stage; 6: 62 x 93 pixels, 5: 125 x 187
     finetune: tuple = ()    # further stages: (mip, epochs, share of lr, beta, and batch size if another) each
     beta_held: bool = False # further stages have their beta from the beginning; else it rises from 0
     every_pair: bool = False # all pairs of the validation scenes' lights choose the radius; else one per light
-    n_train: int = 1000     # training scenes, at most
-    n_test: int = 30        # test scenes, at most
-    n_pairs: int = 40       # test pairs that are judged, at most; each scene has 25
-    n_real: int = 25        # pairs of the official data set's test scenes, where other scenes trained
-    latents: tuple[int, ...] = (32, 32, 16, 16, 16) # dimensions of z at each level
-    features: int = 8       # channels before the fully connected layers
-    pool: tuple[int, ...] = (31, 46) # fixed size of the first level's maps
-    skip: bool = True       # the decoder changes x
     pairs: int = 4800       # pairs that the first stage sees; 0: `epochs` decides
     epochs: float = 0.      # passes over the training scenes, one pair of each per pass
     lr: float = 2e-3        # peak; the rate starts at a tenth of it
     peak: float = 0.4       # share of the run at which rate and beta are highest
     beta: float = 1.        # final weight of the KL divergence
     clip: float = 1000.     # largest gradient norm; 0: unbounded
-    pgd_steps: int = 50     # of the approximation errors
-    n_samples: int = 5      # for the expected approximation error
+
+    def stages(self, n=1000):
+        "The trainings one after another, with n training scenes: dicts of mip, epochs, lr, beta, batch_size."
+        epochs, size = self.pairs / n if self.pairs else self.epochs, self.batch_size
+        first = dict(mip=self.mip, epochs=epochs, lr=self.lr, beta=self.beta, batch_size=size)
+        further = [dict(mip=mip, epochs=epochs, lr=self.lr * share, beta=beta, batch_size=other[0] if other else size)
+                   for mip, epochs, share, beta, *other in self.finetune]
+        return [first, *further]
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #2e5edf03
+@dataclass(frozen=True)
+class LightNetwork(UNetSettings):
+    "The network of the set."
+    latents: tuple[int, ...] = (32, 32, 16, 16, 16) # dimensions of z at each level
+    features: int = 8       # channels before the fully connected layers
+    pool: tuple[int, ...] = (31, 46) # fixed size of the first level's maps
+    skip: bool = True       # the decoder changes x
+
+    def net(self):
+        "Arguments of cvae.make_cvae."
+        return dict(name="mi_unet", latents=self.latents, widths=self.widths, features=self.features,
+                    pool=self.pool, skip=self.skip, patch=self.patch)
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #855b8c1b
+@experiment("mi_cvae", **LIGHTING_PRESETS)
+class LightingSettings(QualitySettings, MendSettings, LightNetwork, LightTraining):
+    "Settings of 07_mi_cvae."
+    stem = "lighting"       # of the folder of rows
+    n_train: int = 1000     # training scenes, at most
+    n_test: int = 30        # test scenes, at most
+    n_pairs: int = 40       # test pairs that are judged, at most; each scene has 25
+    n_real: int = 25        # pairs of the official data set's test scenes, where other scenes trained
     n_searched: int = 8     # test scenes whose sets are searched for their worst points, at most
     excess_steps: int = 20
     mend_images: int = 800
@@ -104,27 +126,15 @@ class LightingSettings(MendSettings, UNetSettings):
         if asked["plan"] is None: return asked
         return dict(asked, plan=replace(asked["plan"], exposure=self.exposure_weight))
 
-    def net(self):
-        "Arguments of cvae.make_cvae."
-        return dict(name="mi_unet", latents=self.latents, widths=self.widths, features=self.features,
-                    pool=self.pool, skip=self.skip, patch=self.patch)
-
     def shared(self):
         "Settings of the perturbation set: these."
         return self
-
-    def stages(self, n=1000):
-        "The trainings one after another, with n training scenes: dicts of mip, epochs, lr, beta, batch_size."
-        epochs, size = self.pairs / n if self.pairs else self.epochs, self.batch_size
-        first = dict(mip=self.mip, epochs=epochs, lr=self.lr, beta=self.beta, batch_size=size)
-        further = [dict(mip=mip, epochs=epochs, lr=self.lr * share, beta=beta, batch_size=other[0] if other else size)
-                   for mip, epochs, share, beta, *other in self.finetune]
-        return [first, *further]
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #adb92b24
 @dataclass(frozen=True)
 class Segmenting(UNetSettings):
     "What 08_mi_robust and 09_mi_certified have in common."
+    stem = "segment"        # of the folder of rows
     n_images: int = 30      # test images that are judged, at most
     epochs: float = 0.      # passes over the training scenes without a warm start; 0: `images_first` decides
     images_first: int = 4000 # training images seen by networks without a warm start (the paper gives no number)
@@ -171,13 +181,12 @@ PAPER_PGD = dict(train_steps=7, train_step_size=0.2, pgd_steps=50, auto_steps=50
             overnight=dict(OVERNIGHT_SEGMENT, **PAPER_PGD, mix="pixels", n_images=150),
             fast=dict(FAST_SEGMENT, **PAPER_PGD, n_images=750),
             paper=dict(PAPER_SEGMENT, **PAPER_PGD, mix="pixels", n_images=10_000))
-class SegmentSettings(Segmenting):
+class SegmentSettings(PgdSettings, TrainAttackSettings, Segmenting):
     "Settings of 08_mi_robust."
     methods: tuple[str, ...] = ("fixed", "mi", "cvae_augmentation", "cvae_adversarial")
     mix: str = "max"        # loss of adversarial training: one of segment.SEGMENT_MIXES
-    train_steps: int = 3    # of PGD in training
-    train_step_size: float = 0.4 # ... of this share of the radius each; in the paper 7 steps of 0.2
-    pgd_steps: int = 20     # of PGD in evaluation, at each radius
+    train_step_size: float = 0.4
+    pgd_steps: int = 20     # at each radius
     auto_steps: int = 20    # of AutoPGD from where PGD ended; 0: it is not run
 
     def attack(self):
@@ -191,13 +200,11 @@ class SegmentSettings(Segmenting):
             overnight=dict(OVERNIGHT_SEGMENT, n_images=30),
             fast=dict(FAST_SEGMENT, n_images=200, sample_batch=250),
             paper=dict(PAPER_SEGMENT, n_images=750, sample_batch=250))
-class CertifiedMapSettings(Segmenting):
-    "Settings of 09_mi_certified."
+class CertifiedMapSettings(VoteSettings, RiskSettings, Segmenting):
+    "Settings of 09_mi_certified: each pixel is certified."
     n_images: int = 16      # test images that are certified, at most
     images: int = 1600      # training images that the network with noise sees
-    alpha: float = 0.001    # allowed probability of a wrong certificate
-    n0: int = 100           # draws that choose the class of each pixel
-    n: int = 1000           # draws that bound its probability (paper)
+    n: int = 1000           # the paper's
     sample_batch: int = 16  # images decoded and classified at a time
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #bdffc1f7
@@ -211,6 +218,11 @@ class LightingScenes(contents.ContentsSection):
     @property
     @step
     def shared(self): return self.settings.shared()
+
+    @property
+    def folder(self):
+        "Where rows go: those of the set, or those of segmentation."
+        return runs_dir()/f"{self.settings.stem}-{self.preset}-{self.data}-{self.seed}"
 
     @property
     def first(self): return f"MIP{self.shared.mip}"
@@ -307,15 +319,6 @@ def describe_network(
     return lines | {what: f"{count:.2f}" for what, count in millions.items()}
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #29c116e6
-def keep_rows(
-    file, # Path of a CSV file
-    rows, # DataFrame
-):
-    "Write rows; returns what the file then holds."
-    write_rows(file, rows)
-    return read_rows(file)
-
-
 def choose_batch(
     mip, # of the images
 ):
@@ -326,11 +329,6 @@ def choose_batch(
 # %% ../../nbs/api/experiments/04_lighting.ipynb #e49c3a2b
 class SetQuality(LightingRows):
     "Notebook 07: how well a set covers the lights of scenes that it has not seen."
-
-    @property
-    def folder(self): return runs_dir()/f"lighting-{self.preset}-{self.data}-{self.seed}"
-
-    def rows_file(self, stem): return self.folder/f"{stem.replace(' ', '-')}.csv"
 
     @step
     def judged_pairs(self, mip):
@@ -348,7 +346,7 @@ class SetQuality(LightingRows):
         rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", self.seed), **how)
         none = quality.unchanged_error(x, x_tilde).numpy()
         origin = dict(image=scene.numpy(), light=a.numpy(), light_tilde=b.numpy())
-        return keep_rows(self.rows_file(row), rows.assign(row=row, none=none, eps=pset.eps, **origin))
+        return self.keep(row, rows.assign(row=row, none=none, eps=pset.eps, **origin))
 
     @step
     def judge_sets(self): return pd.concat([self.judge_set(row) for row in self.stages], ignore_index=True)
@@ -362,7 +360,7 @@ class SetQuality(LightingRows):
             x, x_tilde, scene, a, b = all_light_pairs(scenes, generator("validation", self.seed), apart)
             norms = latent_norms(self.learn(row)[0], x, x_tilde)
             parts.append(pd.DataFrame(dict(row=row, image=scene, light=a, light_tilde=b, norm=norms)))
-        return keep_rows(self.rows_file(f"norms-{row}"), pd.concat(parts, ignore_index=True))
+        return self.keep(f"norms-{row}", pd.concat(parts, ignore_index=True))
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #445953b2
 def tabulate_quality(
@@ -479,7 +477,7 @@ class RealScene(ShownLights):
         lights = dict(light=a, light_tilde=b, frontal=[int(v) in FRONTAL for v in b])
         errors = dict(pgd_ae=near, none=none, norm=latent_norms(pset, x, x_tilde))
         rows = pd.DataFrame(dict(scene=scenes.names[int(scenes.index[0])], **lights, **errors))
-        return keep_rows(self.folder/"real.csv", rows)
+        return self.keep("real", rows)
 
     def approach_real(self, n=6):
         "Some real pairs with their nearest points: x, points, x_tilde (n, 3, H, W), and the lights of x_tilde."
@@ -528,18 +526,9 @@ class LightingNetworks(LightingSet):
         model, _ = self.classifier(method)
         with torch.no_grad(), frozen(model): return model(x).argmax(1)
 
-# %% ../../nbs/api/experiments/04_lighting.ipynb #df4a44c3
-class AttackedMaps(NamedTuple):
-    "Images under given and worst lights, and the materials that a network sees in them."
-    given: torch.Tensor  # images (B, 3, H, W) in [0, 1]
-    worst: torch.Tensor  # images (B, 3, H, W) in [0, 1]
-    truth: torch.Tensor  # classes (B, H, W)
-    before: torch.Tensor # classes seen in the given light (B, H, W)
-    after: torch.Tensor  # ... in the worst one
-
 # %% ../../nbs/api/experiments/04_lighting.ipynb #373346c4
-class WorstLights(LightingNetworks):
-    "Notebook 08: networks under given lights and under the worst ones of the set."
+class JudgedLights(LightingNetworks):
+    "Notebook 08: accuracy and IoU of networks under given lights and under the worst ones of the set."
 
     @property
     def columns(self): return {0.: "Perturbed"} | {radius: column for column, radius in self.radii.items()}
@@ -551,8 +540,7 @@ class WorstLights(LightingNetworks):
         radii = list(self.radii.values())
         s, model, size = self.settings, self.classifier(method)[0], choose_batch(self.shared.mip)
         rows = segment.evaluate_segmenter(model, self.pset, x, y, radii, s.pgd_steps, size, s.auto_steps)
-        folder = runs_dir()/f"segment-{self.preset}-{self.data}-{self.seed}"
-        return keep_rows(folder/f"{method}.csv", rows.assign(method=method))
+        return self.keep(method, rows.assign(method=method))
 
     @step
     def judge(self):
@@ -574,6 +562,19 @@ class WorstLights(LightingNetworks):
         rows = self.judge()
         rows = rows[rows.kind != ("robust" if auto else "worst")]
         return rows.assign(value=rows[measure], se=rows[f"{measure}_se"])[["row", "column", "value", "se", "n"]]
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #df4a44c3
+class AttackedMaps(NamedTuple):
+    "Images under given and worst lights, and the materials that a network sees in them."
+    given: torch.Tensor  # images (B, 3, H, W) in [0, 1]
+    worst: torch.Tensor  # images (B, 3, H, W) in [0, 1]
+    truth: torch.Tensor  # classes (B, H, W)
+    before: torch.Tensor # classes seen in the given light (B, H, W)
+    after: torch.Tensor  # ... in the worst one
+
+# %% ../../nbs/api/experiments/04_lighting.ipynb #6470456f
+class WorstLights(JudgedLights):
+    "The same, and the worst lights themselves."
 
     @step
     def attack(self, method, column, n):

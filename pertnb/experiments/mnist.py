@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['MNIST_PAPER', 'MNIST_SMOKE', 'SetTraining', 'SetEvaluation', 'DigitTraining', 'MnistRow', 'MnistSettings',
-           'MnistPairs', 'Learned', 'sum_seconds', 'MnistSets', 'MnistEvaluation', 'MnistComparison',
-           'compare_with_paper', 'MnistVerdict', 'GridPart', 'MnistPoints', 'MnistSearched', 'MnistContents',
-           'MnistClassifiers', 'MnistLegible', 'Mnist']
+           'MnistTruth', 'MnistPairs', 'Learned', 'sum_seconds', 'MnistSets', 'DescribedSets', 'MnistEvaluation',
+           'MnistComparison', 'compare_with_paper', 'MnistVerdict', 'GridPart', 'MnistPoints', 'MnistSearched',
+           'MnistContents', 'MnistClassifiers', 'MnistLegible', 'Mnist']
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #8b857518
 import math
@@ -17,13 +17,13 @@ import pandas as pd
 import torch
 from ..core.paths import runs_dir
 from ..core.random import generator
-from ..core.rows import read_rows, write_rows
+from ..core.rows import read_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import class_names
 from ..data.pairs import split_by_seed
 from . import contents
 from .presets import Source
-from .section import MendSettings, step
+from .section import FigureSettings, MendSettings, QualitySettings, step
 from ..learn.learn import learn_truth
 from ..learn.robust import summarise
 from ..learn.train import Schedule
@@ -48,10 +48,8 @@ class SetTraining:
 
 
 @dataclass(frozen=True)
-class SetEvaluation:
+class SetEvaluation(QualitySettings):
     "How well a set is measured."
-    pgd_steps: int = 50        # of the approximation errors
-    n_samples: int = 5         # for the expected approximation error
     eval_seeds: int = 3        # evaluations, for mean and standard deviation
     n_grid: int = 8            # test images on the grid of known perturbations
     n_searched: int = 20       # test images whose sets are searched for their worst points, at most
@@ -76,9 +74,8 @@ class MnistRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MnistSettings(DigitTraining, SetEvaluation, SetTraining, MendSettings, Source):
+class MnistSettings(FigureSettings, DigitTraining, SetEvaluation, SetTraining, MendSettings, Source):
     "What 01_mnist_linf and 02_mnist_rts have in common."
-    n_show: int = 8            # images in figures
 
     def rows(self):
         "The rows of the table, {name: MnistRow}."
@@ -92,8 +89,8 @@ MNIST_SMOKE = dict(data="digits", n_train=300, n_test=8, epochs=1., pgd_steps=3,
                    mend_images=40, excess_steps=3, n_show=4, robust_epochs=1., robust_steps=1)
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #9697e16f
-class MnistPairs(contents.ContentsSection):
-    "Images, split before pairing, and their pairs under a known perturbation."
+class MnistTruth(contents.ContentsSection):
+    "A truth, the rows of its table, and the names of its files."
     auto = "mnist"
 
     @property
@@ -113,6 +110,10 @@ class MnistPairs(contents.ContentsSection):
     @property
     def folder(self):
         return runs_dir() / f"{self.stem.removeprefix('mnist_')}-{self.preset}-{self.data}-{self.seed}"
+
+# %% ../../nbs/api/experiments/02_mnist.ipynb #f0e80cae
+class MnistPairs(MnistTruth):
+    "Images, split before pairing, and their pairs under a known perturbation."
 
     @step
     def all_pairs(self, partners):
@@ -183,6 +184,10 @@ class MnistSets(MnistPairs):
         return Learned(*learn_truth(replace(self.settings, **changes), train, validation, net, error,
                                     device=self.device, progress=False))
 
+# %% ../../nbs/api/experiments/02_mnist.ipynb #9a9f5f6b
+class DescribedSets(MnistSets):
+    "The same, and sentences on data and training."
+
     def describe_data(self):
         "How many images each part has."
         train, validation = self.split(0)
@@ -200,7 +205,7 @@ class MnistSets(MnistPairs):
                 f"{pset.latent} dimensions" + (f"; mended in {mending:.1f} s" if mending else ""))
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #8569960d
-class MnistEvaluation(MnistSets):
+class MnistEvaluation(DescribedSets):
     "The six metrics of every set, as rows on disk."
 
     def evaluate_once(self,
@@ -217,19 +222,13 @@ class MnistEvaluation(MnistSets):
         none = unchanged_error(x, x_tilde, error).numpy()
         return rows.assign(row=row, error=error, seed=seed, image=range(len(rows)), eps=pset.eps, none=none)
 
-    def path_of(self,
-        row, # of the table
-    ):
-        "Where the evaluation of a row is kept."
-        return self.folder / f"{row.replace(' ', '-')}.csv"
-
     def evaluate(self,
         row, # of the table
     ):
         "Evaluate the set of a row by every seed, in both errors; write the rows, and print how long it took."
         clock, seeds, pset = time.perf_counter(), self.settings.eval_seeds, self.learn(row).pset
         found = [self.evaluate_once(row, pset, seed, error) for seed in range(seeds) for error in ("bce", "mse")]
-        write_rows(self.path_of(row), pd.concat(found))
+        self.keep(row, pd.concat(found))
         width, seconds = 3 + max(map(len, self.rows)), time.perf_counter() - clock
         print(f"{row:{width}} {seeds} × {len(self.test_pairs()):,} pairs in both errors: {seconds:.1f} s")
 
@@ -245,7 +244,7 @@ class MnistComparison(MnistEvaluation):
     @step
     def evaluated(self):
         "The rows of all evaluations, read from disk."
-        rows = pd.concat([read_rows(self.path_of(row)) for row in self.rows], ignore_index=True)
+        rows = pd.concat([read_rows(self.rows_file(row)) for row in self.rows], ignore_index=True)
         if bad := int((rows.pgd_ae > rows.enc_ae).sum()):
             raise ValueError(f"in {bad} of {len(rows)} rows PGD ended farther away than it started: evaluate again")
         return rows
@@ -354,8 +353,7 @@ class MnistPoints(MnistVerdict):
                 near = nearest(self.learn(row).pset, x, x_tilde, self.settings.pgd_steps)
                 none = (x - x_tilde).square().flatten(1).mean(1)
                 found.append(pd.DataFrame(dict(row=row, **fields, pgd_ae=near, none=none)))
-        write_rows(self.folder / "coverage.csv", pd.concat(found))
-        return read_rows(self.folder / "coverage.csv")
+        return self.keep("coverage", pd.concat(found))
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #5d686ce3
 class MnistSearched(MnistPoints):
@@ -393,8 +391,6 @@ class MnistSearched(MnistPoints):
 
     def covered_pairs(self, row): return self.draw_test("test", self.seed, 0)
 
-    def rows_file(self, stem): return self.path_of(stem)
-
 # %% ../../nbs/api/experiments/02_mnist.ipynb #3bd90f69
 class MnistContents(MnistSearched):
     "The table of contents."
@@ -405,8 +401,8 @@ class MnistContents(MnistSearched):
         rows = self.evaluated()
         rows = rows[(rows.error == "mse") & (rows.seed == 0)]
         if self.control not in self.searched_rows(): return rows
-        write_rows(self.path_of(self.control), self.evaluate_once(self.control, self.set_of(self.control), 0, "mse"))
-        return pd.concat([rows, read_rows(self.path_of(self.control))], ignore_index=True)
+        control = self.keep(self.control, self.evaluate_once(self.control, self.set_of(self.control), 0, "mse"))
+        return pd.concat([rows, control], ignore_index=True)
 
     def write_held(self):
         "The table of contents; returns it for display."
@@ -446,7 +442,7 @@ class MnistClassifiers(MnistContents):
         model, log = self.classifier(method)
         test = self.test_pairs().to(self.device)
         found = evaluate_digits(model, self.first_set(), test, self.radii(), self.settings.pgd_steps, self.seed)
-        write_rows(self.folder / f"robust-{method}.csv", found.assign(method=method))
+        self.keep(f"robust-{method}", found.assign(method=method))
         print(f"{DIGIT_METHODS[method]:26} trained in {log.attrs['seconds']:.1f} s, "
               f"with judging {time.perf_counter() - clock:.1f} s")
 
@@ -477,7 +473,7 @@ class Mnist(MnistLegible):
 
     def judged(self):
         "Accuracies of the classifiers, read from disk: row, column, value, method, low, high, n and more."
-        rows = [read_rows(self.folder / f"robust-{method}.csv") for method in DIGIT_METHODS]
+        rows = [read_rows(self.rows_file(f"robust-{method}")) for method in DIGIT_METHODS]
         table = summarise(pd.concat(rows, ignore_index=True))
         kinds = {"clean": "Clean", "random": "Random true", "worst": "Worst true"}
         radii = dict(zip(self.radii(), ("eps 50%", "eps full")))

@@ -7,7 +7,7 @@ __all__ = ['QUARTERS', 'METHOD_NAMES', 'SET_FREE', 'METRICS_EXPLAINED', 'REPORT_
            'fit_radius', 'find_used', 'describe_used', 'decode_nearest', 'interpolate', 'tabulate_own_quality',
            'name_radii', 'tabulate_own_contained', 'tabulate_robustness', 'tabulate_own_certified',
            'describe_certified', 'measure_noise', 'find_residual', 'judge_fit', 'advise_on_latent', 'advise',
-           'judge_worst', 'describe_classifiers', 'judge_own_set', 'worst_answers', 'judge_worth', 'advise_on_worth',
+           'judge_worst', 'describe_classifiers', 'judge_own_set', 'worst_answers', 'advise_on_worth', 'judge_worth',
            'drop_links', 'caption_of', 'describe_figures', 'write_report']
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #0e045075
@@ -318,7 +318,26 @@ def worst_answers(
     held = {m: g.set_index("image").correct.astype(bool) for m, g in at.groupby("method")}
     return dict(sorted(held.items(), key=lambda item: -item[1].mean()))
 
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #caf6cf93
+def advise_on_worth(
+    names,  # of the two methods: the best without a set first
+    better, # whether the second is better beyond chance
+    change, # of the accuracy on clean images, points
+    unfinished, # names of classifiers that are underfit
+):
+    "What to do, in a sentence."
+    plain, learned = names.values()
+    if unfinished:
+        return (f"Nothing is decided yet: {', '.join(unfinished)} still improved in the last round; "
+                "raise rounds or images_seen.")
+    if not better:
+        return (f"The learned set is not shown to be worth it here: {plain} does as well, "
+                "unless more test images say otherwise.")
+    if change < -5:
+        return f"Weigh the two: {learned} withstands more, but costs {-change:.0f} points on clean images."
+    return f"Use {learned}."
 
+# %% ../../nbs/api/experiments/07b_own_report.ipynb #2fbf4c4d
 def judge_worth(
     judged, # rows of OwnPairs.judge, of all methods
     radius, # at which the worst case is compared
@@ -337,25 +356,6 @@ def judge_worth(
              f"images {clean[learned]:.0f}% against {clean[plain]:.0f}%.")
     return [found, advise_on_worth(names, p < .05 and wins > losses, clean[learned] - clean[plain],
                                    [METHOD_NAMES[m] for m in (plain, learned) if fits.get(m)])]
-
-
-def advise_on_worth(
-    names,  # of the two methods: the best without a set first
-    better, # whether the second is better beyond chance
-    change, # of the accuracy on clean images, points
-    unfinished, # names of classifiers that are underfit
-):
-    "What to do, in a sentence."
-    plain, learned = names.values()
-    if unfinished:
-        return (f"Nothing is decided yet: {', '.join(unfinished)} still improved in the last round; "
-                "raise rounds or images_seen.")
-    if not better:
-        return (f"The learned set is not shown to be worth it here: {plain} does as well, "
-                "unless more test images say otherwise.")
-    if change < -5:
-        return f"Weigh the two: {learned} withstands more, but costs {-change:.0f} points on clean images."
-    return f"Use {learned}."
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #45940481
 METRICS_EXPLAINED = """

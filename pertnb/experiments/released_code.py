@@ -28,10 +28,9 @@ from ..core.rows import read_rows, write_rows
 from ..data import affine
 from ..data.images import class_names, resolve_data
 from ..data.pairs import PairsOf, evaluation_pairs, load_views, split_by_seed, to_float
-from .cifar10c import ClassifierSettings, ImageSettings, QualitySettings
-from .cifar10c import TrainAttackSettings, VoteSettings
+from .cifar10c import ClassifierSettings, ImageSettings
 from .presets import experiment, resolve
-from .section import Section, step
+from .section import QualitySettings, Section, TrainAttackSettings, VoteSettings, step
 from ..learn import robust
 from ..learn.learn import learn_set, learn_truth
 from ..learn.train import Schedule, epoch_order
