@@ -2183,8 +2183,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                        'pertnb/experiments/presets.py'),
                                             'pertnb.experiments.presets.find_parameters': ( 'api/experiments/presets.html#find_parameters',
                                                                                             'pertnb/experiments/presets.py'),
-                                            'pertnb.experiments.presets.presets_table': ( 'api/experiments/presets.html#presets_table',
-                                                                                          'pertnb/experiments/presets.py'),
                                             'pertnb.experiments.presets.register_all': ( 'api/experiments/presets.html#register_all',
                                                                                          'pertnb/experiments/presets.py'),
                                             'pertnb.experiments.presets.resolve': ( 'api/experiments/presets.html#resolve',
