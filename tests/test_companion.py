@@ -135,7 +135,9 @@ def test_constraints_fit_the_requirements(root, settings):
 
 def test_every_card_names_its_weights(root):
     "A card beside each file of weights has the digest of its bytes."
-    for path in sorted((root / "pertnb" / "weights").glob("*.safetensors")):
+    weights = sorted((root / "pertnb" / "weights").glob("*.safetensors"))
+    assert {"cifar10c", "cifar10c_small"} <= {path.stem for path in weights}
+    for path in weights:
         card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest(), path.name
 

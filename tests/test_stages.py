@@ -8,7 +8,7 @@ import pytest
 
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_certified import Cifar10C
-from pertnb.tools import stages
+from pertnb.tools import cli, stages
 
 SMOKE = "cvae,quality,train standard,train cvae_adversarial,judge cvae_adversarial,noise 25%"
 
@@ -73,5 +73,11 @@ def test_mistakes(capsys):
 
 
 def test_command(run):
-    done = run("python", "-m", "pertnb.tools.stages", "--help")
-    assert done.returncode == 0 and "--minutes" in done.stdout, done.stderr
+    "The module is a command: its help names every option; a call whose time is up says how to go on, by its status too."
+    command = "python", "-m", "pertnb.tools.stages"
+    done = run(*command, "--help")
+    assert done.returncode == 0 and all(option in done.stdout for option in cli.STAGES_OPTIONS), done.stderr
+    words = "--preset", "smoke", "--data", "photos", "--device", "cpu", "--stage", "cvae,quality", "--minutes", "0"
+    done = run(*command, *words)
+    assert done.returncode == stages.CONTINUE == 75, done.stderr
+    assert done.stdout.splitlines()[-1] == "continue: 2 of 2 stages left, the next is 'cvae'; run the same command again"

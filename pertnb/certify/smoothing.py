@@ -185,23 +185,32 @@ class NoisyPoints:
 # %% ../../nbs/api/certify/16_smoothing.ipynb #c51a8a21
 class Noisy(NoisyPoints):
     "Votes of h(g(x, z)) with u from N(centre, sigma^2 I), for many images at once."
-    def count_block(self, i, n):
-        "Votes of images i in their next n draws, as `count`."
-        tell_progress()
-        return sum(tally(*self.classes(i, u)) for u in self.draw(i, n).split(max(1, self.batch_size // len(i)), 1))
-
     def count(self, i, n):
         "Votes (len(i), classes, ...), int32, of images i in their next n draws."
-        few = lambda k: self.count_all(i[:-(-k // n)], min(k, n)) # k draws: those of all images, without a probe
-        alike = self.pset, self.model, n
-        votes = stretch(run_all("draws", few, len(i) * n, self.batch_size, alike), len(i))
-        return votes if probing() is None else n // votes.sum(1, keepdim=True) * votes # as if the others agreed
+        return self.count_all(i, n) if probing() is None else self.extrapolate_votes(i, n)
 
     def count_all(self, i, n):
-        "As `count`."
+        "As `count`: group by group of images, block by block of their draws."
         tell_progress("draws of noise", 0, len(i) * n, "draw")
-        most, groups = min(n, DRAWS_AT_ONCE), i.split(max(1, self.batch_size // min(n, DRAWS_AT_ONCE)))
-        return torch.cat([sum(self.count_block(g, min(most, n - lo)) for lo in range(0, n, most)) for g in groups])
+        most = min(n, DRAWS_AT_ONCE)
+        blocks = [min(most, n - made) for made in range(0, n, most)]
+        groups = i.split(max(1, self.batch_size // most))
+        return torch.cat([sum(self.count_block(group, draws) for draws in blocks) for group in groups])
+
+    def count_block(self, i, n):
+        "As `count`: all draws of the images are held at once."
+        tell_progress()
+        parts = self.draw(i, n).split(max(1, self.batch_size // len(i)), 1)
+        return sum(tally(*self.classes(i, u)) for u in parts)
+
+    def extrapolate_votes(self, i, n):
+        "As `count` under a probe: few draws are made, and the others taken to agree with them."
+        def count_few(draws):
+            images = math.ceil(draws / n) # as few as have so many draws
+            return self.count_all(i[:images], min(draws, n))
+        alike = self.pset, self.model, n
+        votes = stretch(run_all("draws", count_few, len(i) * n, self.batch_size, alike), len(i))
+        return n // votes.sum(1, keepdim=True) * votes
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #24bf441b
 def too_close(

@@ -641,7 +641,7 @@ def read_bundle(
     if old is None: raise Damaged(f"{Path(folder) / name} is not what was sealed")
     return None # its writer was killed in between
 
-
+# %% ../../nbs/api/core/00g_memo.ipynb #9f7adc6d
 def write_seal(
     folder, name, # of the bundle
     files,        # {suffix: bytes} that are sealed
@@ -664,7 +664,7 @@ def write_bundle(
         with atomic_write(Path(folder) / f"{name}{suffix}") as tmp: tmp.write_bytes(data)
     write_seal(folder, name, files)
 
-
+# %% ../../nbs/api/core/00g_memo.ipynb #1c6fcd94
 def finish_seal(
     folder, name, # of the bundle
     files,        # {suffix: bytes} of `read_bundle`

@@ -9,7 +9,7 @@ __all__ = ['FEW', 'AWHILE', 'PATIENCE', 'LONG', 'PROBE', 'Cost', 'count_saved_by
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #73c05d1c
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import astuple, dataclass, replace
 import numpy as np
@@ -51,7 +51,7 @@ def count_saved_bytes(
 # %% ../../nbs/api/core/00bb_probe.ipynb #582eb12e
 FEW = 1, 3       # units in a measured piece of work on a CPU, the second at least
 AWHILE = 0.2     # seconds that the second may take if it has more units than that
-PATIENCE = 1., AWHILE # seconds of calls of which the quickest counts: of a whole piece of work, of a piece inside one
+PATIENCE = 1.    # seconds of calls of which the quickest counts
 LONG = 3.        # seconds after which one point is enough, and one call, even if it is the first of its kind
 
 
@@ -130,24 +130,33 @@ class Bill(Clock):
 # %% ../../nbs/api/core/00bb_probe.ipynb #e3e16767
 class Meter(Bill):
     "Measures calls; what is measured while another measurement runs has no line of its own."
+    def time_call(self, work):
+        "Cost of a call by the clock, and its result."
+        start = self.now()
+        out = work()
+        return self.now() - start, out
+
+    def count_call(self, work):
+        "Bytes that autograd keeps in a call, and its result; its operations are counted."
+        with self.counter: return count_saved_bytes(work)
+
     def measure(self,
         work, # () -> anything
         cold=True, # whether nothing like it was called before
     ):
         "Cost of a call, and its result. The first call counts operations and bytes; of the others the quickest counts."
-        began, before, outer = time.perf_counter(), self.now(), not self.depth
+        began, inside = time.perf_counter(), self.depth > 0
+        calls, patience = (1, AWHILE) if inside else (3, PATIENCE)
         self.depth += 1
         try:
-            with self.counter if outer else nullcontext(): held, out = count_saved_bytes(work) if outer else (0, work())
-            first, took = self.now() - before, []
-            patience = LONG if cold and outer else PATIENCE[not outer]
-            calls = 3 if outer else 1
-            while len(took) < calls and time.perf_counter() - began < (PATIENCE[not outer] if took else patience):
-                start = self.now()
-                out = work()
-                took.append((self.now() - start).seconds)
+            first, (held, out) = self.time_call(lambda: (0, work()) if inside else self.count_call(work))
+            limit, seconds = LONG if cold and not inside else patience, []
+            while len(seconds) < calls and time.perf_counter() - began < limit:
+                again, out = self.time_call(work)
+                seconds.append(again.seconds)
+                limit = patience
         finally: self.depth -= 1
-        return Cost(min(took or [first.seconds]), held, first.operations), out
+        return Cost(min(seconds, default=first.seconds), held, first.operations), out
 
     def scale(self,
         work, # number of units -> anything

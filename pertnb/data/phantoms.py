@@ -26,7 +26,7 @@ def draw_uniform(
     "Uniform numbers (n, *shape)."
     return low + (high - low) * torch.rand(n, *shape, generator=gen)
 
-
+# %% ../../nbs/api/data/26a_phantoms.ipynb #0951027c
 def draw_ellipse(
     centre, # row and column (n, 2)
     radii,  # pixels along rows and columns (n, 2)
@@ -51,7 +51,7 @@ def paint(
     "The images with the value where the mask is 1."
     return x * (1 - mask) + mask * value
 
-
+# %% ../../nbs/api/data/26a_phantoms.ipynb #26ac93d4
 def draw_tissue(
     n,     # images
     cells, # per side
@@ -78,7 +78,7 @@ def draw_ventricles(
         x = paint(x, draw_ellipse(place, radii, side * draw_uniform(n, .05, .3, gen)), .12)
     return x
 
-
+# %% ../../nbs/api/data/26a_phantoms.ipynb #e16ec3c1
 def draw_spot(
     x,      # heads (n, 64, 64)
     centre, # (n, 2)
@@ -95,7 +95,7 @@ def draw_spot(
     change = bleed * draw_uniform(n, .3, .45, gen) - lesion * draw_uniform(n, .2, .3, gen)
     return x + spot * change[:, None, None]
 
-
+# %% ../../nbs/api/data/26a_phantoms.ipynb #08e43673
 def make_phantoms(
     n,   # images
     gen, # torch.Generator

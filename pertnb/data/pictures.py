@@ -313,7 +313,7 @@ def read_dicom(
     return 255 - a if a.dtype == np.uint8 else -a
 
 
-# %% ../../nbs/api/data/02c_pictures.ipynb #86edbc27
+# %% ../../nbs/api/data/02c_pictures.ipynb #9fa99983
 def as_values(
     a, # array
 ):
@@ -330,7 +330,7 @@ def lay_out(
     shape, last = order_axes(a.shape)
     return as_values(a.transpose(2, 0, 1) if last else a.reshape(shape))
 
-
+# %% ../../nbs/api/data/02c_pictures.ipynb #86edbc27
 def read_bands(
     path, # of a TIFF that `head_bands` knows
     last, # whether its channels are the last axis

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['EXPERIMENTS', 'IPYTHON_NAMES', 'RANGES', 'ZERO_IS_FINE', 'NAMED', 'LARGEST', 'Source', 'experiment',
            'find_parameters', 'check_type', 'check_element', 'check_value', 'check_range', 'check_names', 'check_works',
-           'register_all', 'choose_preset', 'resolve', 'describe', 'presets_table']
+           'register_all', 'choose_preset', 'resolve', 'describe']
 
 # %% ../../nbs/api/experiments/01_presets.ipynb #35d2cd32
 import os
@@ -193,11 +193,3 @@ def describe(
     "One line per field: its name and its value."
     text = lambda v: ", ".join(map(str, v)) if isinstance(v, tuple) else str(v)
     return pd.DataFrame({"value": {k: text(v) for k, v in asdict(settings).items()}}).rename_axis("setting")
-
-
-def presets_table(
-    name, # of an experiment
-):
-    "One row per field and one column per preset, as a DataFrame."
-    columns = {p: asdict(resolve(name, {"preset": p})) for p in EXPERIMENTS[name][1]}
-    return pd.DataFrame(columns, dtype=object).drop("preset", errors="ignore").rename_axis("setting")

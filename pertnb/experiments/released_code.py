@@ -5,12 +5,8 @@
 # %% auto #0
 __all__ = ['RELEASED_PRESETS', 'BY_OPTION', 'TOUCHING', 'READINGS', 'STEPS', 'LEARNS', 'GAINS', 'NEAR', 'ENCODED', 'RANDOM',
            'CONCLUSIONS', 'COMPARISONS', 'BOUNDED', 'ReleasedSettings', 'make_effect', 'describe_effect',
-           'ReleasedParts', 'ReleasedMetrics', 'MetricEffects', 'ProjectionEffects', 'TruncationEffects',
-           'LearnedCorruptions', 'MeasuredCorruptions', 'compare_trainings', 'AugmentationEffects', 'SplitEffects',
-           'LearnedDigits', 'OrderEffects', 'ReleasedTraining', 'ReleasedClassifiers', 'SurvivingImages',
-           'ClassifierEffects', 'Confident', 'AttackEffects', 'SmoothingEffects', 'AllEffects', 'tabulate_effects',
-           'caption_effects', 'find_largest', 'caption_figure', 'ConclusionBounds', 'BoundedConclusions',
-           'ComparedConclusions', 'name_verdict', 'ReleasedCode', 'describe_verdicts']
+           'ReleasedCode', 'compare_trainings', 'Confident', 'tabulate_effects', 'caption_effects', 'find_largest',
+           'caption_figure', 'name_verdict', 'describe_verdicts']
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #c22f1664
 import operator
@@ -19,6 +15,7 @@ from dataclasses import replace
 import pandas as pd
 import torch
 import torch.nn as nn
+from fastcore.basics import patch
 from ..attack.attack import attack_classifier
 from ..certify import smoothing
 from ..core.device import frozen
@@ -101,8 +98,8 @@ def describe_effect(
             f"effect {e['effect']:+.3g} [{e['low']:+.3g}, {e['high']:+.3g}], {e['n']} {e['unit']}s")
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #cbd32d9e
-class ReleasedParts(Section):
-    "Data and the packaged set."
+class ReleasedCode(Section):
+    "Departures of the released code, each alone: their effects, and which conclusions they touch."
     @property
     def folder(self): return runs_dir() / f"released-{self.preset}-{self.data}-{self.seed}"
 
@@ -134,126 +131,130 @@ class ReleasedParts(Section):
         return x, x_tilde, image.numpy()
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #5227c081
-class ReleasedMetrics(ReleasedParts):
-    "The six metrics of the packaged set."
-    def measure(self,
-        reading=quality.Reading(), # of their definitions
-        batch_size=128,
-        steps=None, # of PGD (default: those of the settings)
-    ):
-        "Rows of the six metrics of the packaged set."
-        s, pset, (x, x_tilde, _) = self.settings, self.set(), self.pairs()
-        steps = s.pgd_steps if steps is None else steps
-        return quality.evaluate_set(pset, x, x_tilde, generator("quality", s.seed), steps, s.n_samples, batch_size,
-                                    reading=reading)
+@patch
+def measure(self: ReleasedCode,
+    reading=quality.Reading(), # of their definitions
+    batch_size=128,
+    steps=None, # of PGD (default: those of the settings)
+):
+    "Rows of the six metrics of the packaged set."
+    s, pset, (x, x_tilde, _) = self.settings, self.set(), self.pairs()
+    steps = s.pgd_steps if steps is None else steps
+    return quality.evaluate_set(pset, x, x_tilde, generator("quality", s.seed), steps, s.n_samples, batch_size,
+                                reading=reading)
 
-    @step
-    def ours(self):
-        "These rows in our reading, which are also written to ours.csv."
-        rows = self.measure()
-        write_rows(self.folder / "ours.csv", rows.assign(image=self.pairs()[2]))
-        return rows
+
+@patch
+@step
+def ours(self: ReleasedCode):
+    "These rows in our reading, which are also written to ours.csv."
+    rows = self.measure()
+    write_rows(self.folder / "ours.csv", rows.assign(image=self.pairs()[2]))
+    return rows
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #73328bbc
 TOUCHING = {"projection": ("enc_ae", "pgd_ae", "oae"), "encoding": ("enc_ae", "pgd_ae"), "truncation": ("eae",),
             "keep": ("pgd_ae", "oae")}
 
 
-class MetricEffects(ReleasedMetrics):
-    "What four options do to them."
-    @step
-    def judge_metrics(self):
-        "Effects of four options on the metrics of the packaged set; the rows are written to OPTION.csv."
-        ours, image, out = self.ours(), self.pairs()[2], []
-        for option, metrics in TOUCHING.items():
-            steps = 0 if option == "truncation" else None # EAE needs no search
-            other = self.measure(METRIC_READINGS[option], steps=steps)
-            write_rows(self.folder / f"{option}.csv", other.assign(image=image))
-            for m in metrics:
-                effect = paired_means(ours[m], other[m], image)
-                out.append(make_effect(option, quality.METRICS[m], effect, "image", "error"))
-        farther = paired_shares(ours.pgd_ae > ours.enc_ae, other.pgd_ae > ours.enc_ae) # the last option is "keep"
-        return [*out, make_effect("keep", "pairs with PGD AE above Enc. AE (%)", farther, "pair", "share")]
+@patch
+@step
+def judge_metrics(self: ReleasedCode):
+    "Effects of four options on the metrics of the packaged set; the rows are written to OPTION.csv."
+    ours, image, out = self.ours(), self.pairs()[2], []
+    for option, metrics in TOUCHING.items():
+        steps = 0 if option == "truncation" else None # EAE needs no search
+        other = self.measure(METRIC_READINGS[option], steps=steps)
+        write_rows(self.folder / f"{option}.csv", other.assign(image=image))
+        for m in metrics:
+            effect = paired_means(ours[m], other[m], image)
+            out.append(make_effect(option, quality.METRICS[m], effect, "image", "error"))
+    farther = paired_shares(ours.pgd_ae > ours.enc_ae, other.pgd_ae > ours.enc_ae) # the last option is "keep"
+    return [*out, make_effect("keep", "pairs with PGD AE above Enc. AE (%)", farther, "pair", "share")]
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #098b433e
-class ProjectionEffects(MetricEffects):
-    "What the projection by columns does to latents and to the OAE."
-    @step
-    def small_batch(self):
-        "A batch size with which the test pairs make about twelve batches."
-        return max(1, len(self.pairs()[0]) // 12)
+@patch
+@step
+def small_batch(self: ReleasedCode):
+    "A batch size with which the test pairs make about twelve batches."
+    return max(1, len(self.pairs()[0]) // 12)
 
-    @step
-    def judge_projection(self):
-        "Effects of the projection by columns: on latents three radii long, and on the OAE in smaller batches."
-        pset, image, batch = self.set(), self.pairs()[2], max(1, self.set().latent // 4) # the paper: K = 512, B = 128
-        noise = torch.randn(8 * batch, pset.latent, generator=generator("outside", self.seed))
-        long = 3 * pset.eps * noise / pset.latent**.5
-        columns = torch.cat([project_columns(u, pset.eps) for u in long.split(batch)])
-        norms = [u.norm(dim=1) for u in (project(long, pset.eps), columns)]
-        outside = paired_shares(*((norm > pset.eps * (1 + 1e-5)).numpy() for norm in norms))
-        length = paired_means(*(norm / pset.eps for norm in norms))
-        other = self.measure(METRIC_READINGS["projection"], self.small_batch())
-        oae = paired_means(self.ours().oae, other.oae, image)
-        return [make_effect("projection", "projected latents outside the ball (%)", outside, "latent", "share"),
-                make_effect("projection", "norm of a projected latent / radius", length, "latent", "error"),
-                make_effect("projection", f"OAE, batches of {self.small_batch()}", oae, "image", "error")]
+
+@patch
+@step
+def judge_projection(self: ReleasedCode):
+    "Effects of the projection by columns: on latents three radii long, and on the OAE in smaller batches."
+    pset, image, batch = self.set(), self.pairs()[2], max(1, self.set().latent // 4) # the paper: K = 512, B = 128
+    noise = torch.randn(8 * batch, pset.latent, generator=generator("outside", self.seed))
+    long = 3 * pset.eps * noise / pset.latent**.5
+    columns = torch.cat([project_columns(u, pset.eps) for u in long.split(batch)])
+    norms = [u.norm(dim=1) for u in (project(long, pset.eps), columns)]
+    outside = paired_shares(*((norm > pset.eps * (1 + 1e-5)).numpy() for norm in norms))
+    length = paired_means(*(norm / pset.eps for norm in norms))
+    other = self.measure(METRIC_READINGS["projection"], self.small_batch())
+    oae = paired_means(self.ours().oae, other.oae, image)
+    return [make_effect("projection", "projected latents outside the ball (%)", outside, "latent", "share"),
+            make_effect("projection", "norm of a projected latent / radius", length, "latent", "error"),
+            make_effect("projection", f"OAE, batches of {self.small_batch()}", oae, "image", "error")]
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #173b3b6e
-class TruncationEffects(ProjectionEffects):
-    "What the truncation by coordinates does to draws."
-    def draw_norms(self,
-        radius,
-        sample, # (draws, k, radius, generator) -> u (draws, k)
-    ):
-        "Norms (1000,) of draws from a truncated normal, in units of the radius."
-        return sample(1000, self.set().latent, radius, generator("draws", self.seed)).norm(dim=1) / radius
+@patch
+def draw_norms(self: ReleasedCode,
+    radius,
+    sample, # (draws, k, radius, generator) -> u (draws, k)
+):
+    "Norms (1000,) of draws from a truncated normal, in units of the radius."
+    return sample(1000, self.set().latent, radius, generator("draws", self.seed)).norm(dim=1) / radius
 
-    @step
-    def judge_truncation(self):
-        "Effects of the truncation by coordinates on the norms of draws, at the full and the median radius."
-        pset, out = self.set(), []
-        for at, radius in (("full radius", pset.eps), ("median radius", pset.percentiles[1])):
-            norms = [self.draw_norms(radius, sample) for sample in (sample_ball, sample_cube)]
-            outside = paired_shares(*(norm > 1 + 1e-5 for norm in norms))
-            out += [make_effect("truncation", f"norm of a draw / {at}", paired_means(*norms), "draw", "error"),
-                    make_effect("truncation", f"draws outside the {at} (%)", outside, "draw", "share")]
-        return out
+
+@patch
+@step
+def judge_truncation(self: ReleasedCode):
+    "Effects of the truncation by coordinates on the norms of draws, at the full and the median radius."
+    pset, out = self.set(), []
+    for at, radius in (("full radius", pset.eps), ("median radius", pset.percentiles[1])):
+        norms = [self.draw_norms(radius, sample) for sample in (sample_ball, sample_cube)]
+        outside = paired_shares(*(norm > 1 + 1e-5 for norm in norms))
+        out += [make_effect("truncation", f"norm of a draw / {at}", paired_means(*norms), "draw", "error"),
+                make_effect("truncation", f"draws outside the {at} (%)", outside, "draw", "share")]
+    return out
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #4512a03d
-class LearnedCorruptions(TruncationEffects):
-    "Small sets of corruptions, with and without crop and flip."
-    def cvae_settings(self):
-        "Settings of the sets: those of notebook 04 at its preset `quick` or `overnight`, but for images and passes."
-        s = self.settings
-        preset = s.preset if s.preset in ("smoke", "quick") else "overnight"
-        return resolve("cifar10c_cvae", dict(preset=preset, data=self.data, n_train=s.n_train, epochs=s.cvae_epochs,
-                                             batch_size=s.batch_size))
+@patch
+def cvae_settings(self: ReleasedCode):
+    "Settings of the sets: those of notebook 04 at its preset `quick` or `overnight`, but for images and passes."
+    s = self.settings
+    preset = s.preset if s.preset in ("smoke", "quick") else "overnight"
+    return resolve("cifar10c_cvae", dict(preset=preset, data=self.data, n_train=s.n_train, epochs=s.cvae_epochs,
+                                         batch_size=s.batch_size))
 
-    @step
-    def learn_corruptions(self,
-        seed,
-        augment, # whether pairs are cropped and flipped
-    ):
-        "A set of corruptions, and the log of its training."
-        held_out, shared = self.split()[1], replace(self.cvae_settings(), seed=seed)
-        return learn_set(shared, self.train(), held_out, pairs_of=PairsOf if augment else PlainPairs,
-                         device=self.device, progress=False)
+
+@patch
+@step
+def learn_corruptions(self: ReleasedCode,
+    seed,
+    augment, # whether pairs are cropped and flipped
+):
+    "A set of corruptions, and the log of its training."
+    held_out, shared = self.split()[1], replace(self.cvae_settings(), seed=seed)
+    return learn_set(shared, self.train(), held_out, pairs_of=PairsOf if augment else PlainPairs,
+                     device=self.device, progress=False)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #f2fda559
-class MeasuredCorruptions(LearnedCorruptions):
-    "Their metrics."
-    def fewer_steps(self): return max(2, self.settings.pgd_steps // 5)
+@patch
+def fewer_steps(self: ReleasedCode): return max(2, self.settings.pgd_steps // 5)
 
-    def measure_learned(self,
-        seed,
-        augment, # whether pairs are cropped and flipped
-    ):
-        "Metrics of a set that `learn_corruptions` returns, the error of its training and its radius."
-        s, (learned, log) = self.settings, self.learn_corruptions(seed, augment)
-        x, x_tilde, _ = self.pairs()
-        rows = quality.evaluate_set(learned, x, x_tilde, generator("quality", seed), self.fewer_steps(), s.n_samples)
-        return rows.assign(seed=seed, augment=augment, mse=log.mse.iloc[-1], eps=learned.eps)
+
+@patch
+def measure_learned(self: ReleasedCode,
+    seed,
+    augment, # whether pairs are cropped and flipped
+):
+    "Metrics of a set that `learn_corruptions` returns, the error of its training and its radius."
+    s, (learned, log) = self.settings, self.learn_corruptions(seed, augment)
+    x, x_tilde, _ = self.pairs()
+    rows = quality.evaluate_set(learned, x, x_tilde, generator("quality", seed), self.fewer_steps(), s.n_samples)
+    return rows.assign(seed=seed, augment=augment, mse=log.mse.iloc[-1], eps=learned.eps)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #e95feacf
 def compare_trainings(
@@ -268,170 +269,173 @@ def compare_trainings(
     return [make_effect(option, metrics[m], paired_means(*pairs[m]), "training", kind) for m in metrics]
 
 
-class AugmentationEffects(MeasuredCorruptions):
-    "What leaving out crop and flip does to them."
-    @step
-    def judge_augmentation(self):
-        "Effects of leaving out crop and flip."
-        found = [self.measure_learned(seed, augment) for seed in self.seeds for augment in (True, False)]
-        found = pd.concat(found).groupby(["augment", "seed"]).mean()
-        metrics = dict(mse="error of training pairs", recon="Recon. err", pgd_ae="PGD AE", eae="EAE", eps="radius")
-        return compare_trainings("augment", found, (True, False), metrics)
+@patch
+@step
+def judge_augmentation(self: ReleasedCode):
+    "Effects of leaving out crop and flip."
+    found = [self.measure_learned(seed, augment) for seed in self.seeds for augment in (True, False)]
+    found = pd.concat(found).groupby(["augment", "seed"]).mean()
+    metrics = dict(mse="error of training pairs", recon="Recon. err", pgd_ae="PGD AE", eae="EAE", eps="radius")
+    return compare_trainings("augment", found, (True, False), metrics)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #e39d126a
-class SplitEffects(AugmentationEffects):
-    "What pairs of images that were trained on do to the radius."
-    def choose_radius(self,
-        seed,
-        split, # "images" or "pairs"
-    ):
-        "Radius and third quartile of a set in our reading, chosen on one kind of validation pairs."
-        x, x_tilde, _ = validation_pairs(self.views(), self.split()[1].index, split, seed)
-        chosen = select_radius(self.learn_corruptions(seed, True)[0], x, x_tilde)
-        return dict(seed=seed, split=split, eps=chosen["eps"], third=chosen["percentiles"][2])
+@patch
+def choose_radius(self: ReleasedCode,
+    seed,
+    split, # "images" or "pairs"
+):
+    "Radius and third quartile of a set in our reading, chosen on one kind of validation pairs."
+    x, x_tilde, _ = validation_pairs(self.views(), self.split()[1].index, split, seed)
+    chosen = select_radius(self.learn_corruptions(seed, True)[0], x, x_tilde)
+    return dict(seed=seed, split=split, eps=chosen["eps"], third=chosen["percentiles"][2])
 
-    @step
-    def judge_split(self):
-        "Effects of choosing the radius on pairs whose images were trained on."
-        found = [self.choose_radius(seed, split) for seed in self.seeds for split in ("images", "pairs")]
-        found = pd.DataFrame(found).set_index(["split", "seed"])
-        metrics = dict(eps="radius", third="third quartile of norms")
-        return compare_trainings("split", found, ("images", "pairs"), metrics)
+
+@patch
+@step
+def judge_split(self: ReleasedCode):
+    "Effects of choosing the radius on pairs whose images were trained on."
+    found = [self.choose_radius(seed, split) for seed in self.seeds for split in ("images", "pairs")]
+    found = pd.DataFrame(found).set_index(["split", "seed"])
+    metrics = dict(eps="radius", third="third quartile of norms")
+    return compare_trainings("split", found, ("images", "pairs"), metrics)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #7be4b24b
-class LearnedDigits(SplitEffects):
-    "Sets of l-infinity noise, with shuffled and unshuffled images."
-    @step
-    def digits(self):
-        "Name of the data; digits to train on, those that choose the radius, and test pairs x, x_tilde."
-        s = self.settings
-        name = resolve_data(s.mnist_data, auto="mnist")
-        train, test = (affine.true_pairs(name, split, "linf", n)
-                       for split, n in (("train", s.mnist_train), ("test", s.mnist_test)))
-        kept, aside = split_by_seed(train, s.seed, 1/60)
-        x, x_tilde, _ = affine.draw_true_pairs(test, test.index, generator("test", s.seed))
-        return name, kept.to(self.device), aside, (x, x_tilde)
+@patch
+@step
+def digits(self: ReleasedCode):
+    "Name of the data; digits to train on, those that choose the radius, and test pairs x, x_tilde."
+    s = self.settings
+    name = resolve_data(s.mnist_data, auto="mnist")
+    train, test = (affine.true_pairs(name, split, "linf", n)
+                   for split, n in (("train", s.mnist_train), ("test", s.mnist_test)))
+    kept, aside = split_by_seed(train, s.seed, 1/60)
+    x, x_tilde, _ = affine.draw_true_pairs(test, test.index, generator("test", s.seed))
+    return name, kept.to(self.device), aside, (x, x_tilde)
 
-    @property
-    def data_names(self): return self.data, self.digits()[0]
 
-    def measure_digits(self,
-        seed,
-        shuffle, # whether the images are shuffled
-    ):
-        "Metrics of a set of l-infinity noise, and its radius."
-        s, (name, train, validation, pairs) = self.settings, self.digits()
-        linf = resolve("mnist_linf", dict(preset=s.preset, data=name, seed=seed, epochs=s.mnist_epochs,
-                                          batch_size=s.batch_size, clip=10.))
-        order = epoch_order if shuffle else order_once
-        learned, _ = learn_truth(linf, train, validation, dict(name="mnist_fc"), "bce", order=order,
-                                 device=self.device, progress=False)
-        draws = generator("quality", seed)
-        rows = quality.evaluate_set(learned, *pairs, draws, self.fewer_steps(), s.n_samples, error="bce")
-        return rows.assign(seed=seed, shuffle=shuffle, eps=learned.eps)
+@patch(as_prop=True)
+def data_names(self: ReleasedCode): return self.data, self.digits()[0]
+
+
+@patch
+def measure_digits(self: ReleasedCode,
+    seed,
+    shuffle, # whether the images are shuffled
+):
+    "Metrics of a set of l-infinity noise, and its radius."
+    s, (name, train, validation, pairs) = self.settings, self.digits()
+    linf = resolve("mnist_linf", dict(preset=s.preset, data=name, seed=seed, epochs=s.mnist_epochs,
+                                      batch_size=s.batch_size, clip=10.))
+    order = epoch_order if shuffle else order_once
+    learned, _ = learn_truth(linf, train, validation, dict(name="mnist_fc"), "bce", order=order,
+                             device=self.device, progress=False)
+    draws = generator("quality", seed)
+    rows = quality.evaluate_set(learned, *pairs, draws, self.fewer_steps(), s.n_samples, error="bce")
+    return rows.assign(seed=seed, shuffle=shuffle, eps=learned.eps)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #449da87e
-class OrderEffects(LearnedDigits):
-    "What one order of the images does to them."
-    @step
-    def judge_order(self):
-        "Effects of training on images in one order."
-        found = [self.measure_digits(seed, shuffle) for seed in self.seeds for shuffle in (True, False)]
-        found = pd.concat(found).groupby(["shuffle", "seed"]).mean()
-        names = dict(recon="Recon. err", pgd_ae="PGD AE", eae="EAE", kl="KL", eps="radius")
-        return compare_trainings("shuffle", found, (True, False), {m: f"{name} (MNIST)" for m, name in names.items()})
+@patch
+@step
+def judge_order(self: ReleasedCode):
+    "Effects of training on images in one order."
+    found = [self.measure_digits(seed, shuffle) for seed in self.seeds for shuffle in (True, False)]
+    found = pd.concat(found).groupby(["shuffle", "seed"]).mean()
+    names = dict(recon="Recon. err", pgd_ae="PGD AE", eae="EAE", kl="KL", eps="radius")
+    return compare_trainings("shuffle", found, (True, False), {m: f"{name} (MNIST)" for m, name in names.items()})
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #3b750eec
 READINGS = {"adversarial": ("max", frozen), "text": ("adversarial", frozen), "train mode": ("max", nullcontext)}
 
 
-class ReleasedTraining(OrderEffects):
-    "How one classifier is trained."
-    def train_standard(self,
-        seed,
-        **changes, # of the arguments of Schedule
-    ):
-        "A standard classifier."
-        s = self.settings
-        schedule = Schedule(**s.training("standard") | changes)
-        net = dict(s.net(), n_classes=len(class_names(self.data)))
-        return robust.train_classifier("standard", self.train(), schedule, net, seed=seed, device=self.device,
-                                       progress=False)[0]
+@patch
+def train_standard(self: ReleasedCode,
+    seed,
+    **changes, # of the arguments of Schedule
+):
+    "A standard classifier."
+    s = self.settings
+    schedule = Schedule(**s.training("standard") | changes)
+    net = dict(s.net(), n_classes=len(class_names(self.data)))
+    return robust.train_classifier("standard", self.train(), schedule, net, seed=seed, device=self.device,
+                                   progress=False)[0]
 
-    def train_adversarial(self,
-        seed,
-        start, # state dict to start from, or None
-        mix,   # "max" or "adversarial"
-        freeze, # the classifier during the attack: `frozen`, or `nullcontext`, which leaves it in training mode
-    ):
-        "A classifier by adversarial training in the packaged set."
-        s = self.settings
-        schedule = Schedule(**s.training("cvae_adversarial"))
-        net = dict(s.net(), n_classes=len(class_names(self.data)))
-        attack = dict(steps=s.train_steps, step_size=s.train_step_size, mix=mix, freeze=freeze)
-        return robust.train_classifier("cvae_adversarial", self.train(), schedule, net, self.set(), start, attack,
-                                       seed=seed, device=self.device, progress=False)[0]
+
+@patch
+def train_adversarial(self: ReleasedCode,
+    seed,
+    start, # state dict to start from, or None
+    mix,   # "max" or "adversarial"
+    freeze, # the classifier during the attack: `frozen`, or `nullcontext`, which leaves it in training mode
+):
+    "A classifier by adversarial training in the packaged set."
+    s = self.settings
+    schedule = Schedule(**s.training("cvae_adversarial"))
+    net = dict(s.net(), n_classes=len(class_names(self.data)))
+    attack = dict(steps=s.train_steps, step_size=s.train_step_size, mix=mix, freeze=freeze)
+    return robust.train_classifier("cvae_adversarial", self.train(), schedule, net, self.set(), start, attack,
+                                   seed=seed, device=self.device, progress=False)[0]
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #26359908
-class ReleasedClassifiers(ReleasedTraining):
-    "All classifiers."
-    @step
-    def classifiers(self):
-        "{(reading, seed): classifier}."
-        models, adam = {}, dict(optimizer="adam", lr=self.settings.lr_adam, weight_decay=0.)
-        for seed in self.seeds:
-            models["standard", seed] = self.train_standard(seed)
-            models["adam", seed] = self.train_standard(seed, **adam)
-            start = models["standard", seed].state_dict() if self.settings.warm_start else None
-            for reading, how in READINGS.items(): models[reading, seed] = self.train_adversarial(seed, start, *how)
-        return models
+@patch
+@step
+def classifiers(self: ReleasedCode):
+    "{(reading, seed): classifier}."
+    models, adam = {}, dict(optimizer="adam", lr=self.settings.lr_adam, weight_decay=0.)
+    for seed in self.seeds:
+        models["standard", seed] = self.train_standard(seed)
+        models["adam", seed] = self.train_standard(seed, **adam)
+        start = models["standard", seed].state_dict() if self.settings.warm_start else None
+        for reading, how in READINGS.items(): models[reading, seed] = self.train_adversarial(seed, start, *how)
+    return models
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #e5f534ca
-class SurvivingImages(ReleasedClassifiers):
-    "Which images withstand an attack."
-    @step
-    def crowd(self):
-        "The test images under attack, float (n, C, H, W), and their labels (n,)."
-        test = self.test()
-        i = test.index[:self.settings.n_attacked]
-        return to_float(test.images[i].to(self.device)), test.labels[i].to(self.device)
+@patch
+@step
+def crowd(self: ReleasedCode):
+    "The test images under attack, float (n, C, H, W), and their labels (n,)."
+    test = self.test()
+    i = test.index[:self.settings.n_attacked]
+    return to_float(test.images[i].to(self.device)), test.labels[i].to(self.device)
 
-    def survive(self,
-        model,       # classifier
-        radius=None, # of the attack (default: the median radius)
-        **search,    # ball=, judge= of attack_classifier
-    ):
-        "Whether each image stays correct under PGD (n,)."
-        radius = self.set().percentiles[1] if radius is None else radius
-        found = attack_classifier(self.set(), model, *self.crowd(), radius, self.settings.attack_steps, **search)
-        return found.correct.cpu().numpy()
+
+@patch
+def survive(self: ReleasedCode,
+    model,       # classifier
+    radius=None, # of the attack (default: the median radius)
+    **search,    # ball=, judge= of attack_classifier
+):
+    "Whether each image stays correct under PGD (n,)."
+    radius = self.set().percentiles[1] if radius is None else radius
+    found = attack_classifier(self.set(), model, *self.crowd(), radius, self.settings.attack_steps, **search)
+    return found.correct.cpu().numpy()
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #0293ab58
-class ClassifierEffects(SurvivingImages):
-    "What three options do to the accuracy of classifiers."
-    @step
-    def accuracies(self):
-        "Clean, perturbed and robust accuracy (%) of each classifier, written to classifiers.csv."
-        rows, test = [], self.test().to(self.device)
-        for (reading, seed), model in self.classifiers().items():
-            found = robust.accuracy_rows(model, test, "perturbed", clean=True).groupby("kind").correct.mean()
-            held = 100 * self.survive(model).mean() if reading != "adam" else float("nan")
-            rows.append(dict(reading=reading, seed=seed, clean=100 * found["clean"], perturbed=100 * found["perturbed"],
-                             robust=held))
-        rows = pd.DataFrame(rows)
-        write_rows(self.folder / "classifiers.csv", rows)
-        return rows.set_index(["reading", "seed"])
+@patch
+@step
+def accuracies(self: ReleasedCode):
+    "Clean, perturbed and robust accuracy (%) of each classifier, written to classifiers.csv."
+    rows, test = [], self.test().to(self.device)
+    for (reading, seed), model in self.classifiers().items():
+        found = robust.accuracy_rows(model, test, "perturbed", clean=True).groupby("kind").correct.mean()
+        held = 100 * self.survive(model).mean() if reading != "adam" else float("nan")
+        rows.append(dict(reading=reading, seed=seed, clean=100 * found["clean"], perturbed=100 * found["perturbed"],
+                         robust=held))
+    rows = pd.DataFrame(rows)
+    write_rows(self.folder / "classifiers.csv", rows)
+    return rows.set_index(["reading", "seed"])
 
-    @step
-    def judge_classifiers(self):
-        "Effects of three options on the accuracy of classifiers."
-        names, out = {m: f"{m} accuracy (%)" for m in ("clean", "perturbed", "robust")}, []
-        without = {m: name for m, name in names.items() if m != "robust"}
-        for option, readings, metrics in (("optimizer", ("standard", "adam"), without),
-                                          ("mix", ("adversarial", "text"), names),
-                                          ("attack_mode", ("adversarial", "train mode"), names)):
-            out += compare_trainings(option, self.accuracies(), readings, metrics, "share")
-        return out
+
+@patch
+@step
+def judge_classifiers(self: ReleasedCode):
+    "Effects of three options on the accuracy of classifiers."
+    names, out = {m: f"{m} accuracy (%)" for m in ("clean", "perturbed", "robust")}, []
+    without = {m: name for m, name in names.items() if m != "robust"}
+    for option, readings, metrics in (("optimizer", ("standard", "adam"), without),
+                                      ("mix", ("adversarial", "text"), names),
+                                      ("attack_mode", ("adversarial", "train mode"), names)):
+        out += compare_trainings(option, self.accuracies(), readings, metrics, "share")
+    return out
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #6f61f327
 class Confident(nn.Module):
@@ -443,69 +447,70 @@ class Confident(nn.Module):
     def forward(self, x): return self.by * self.model(x)
 
 
-class AttackEffects(ClassifierEffects):
-    "What three options do to attacks."
-    @step
-    def judge_attacks(self):
-        "Effects of three options on the robust accuracy of the first seed's classifiers."
-        models, third = self.classifiers(), self.set().percentiles[2]
-        standard, trained = (models[reading, self.seed] for reading in ("standard", "adversarial"))
-        sure, held = Confident(standard, 100.).eval(), self.survive(standard)
-        def effect(option, metric, ours, theirs):
-            return make_effect(option, metric, paired_shares(ours, theirs), "image", "share")
-        return [effect("projection", "robust accuracy (%)", held, self.survive(standard, ball=ColumnBall)),
-                effect("third_radius", "robust accuracy, third radius (%)",
-                       *(self.survive(trained, third_radius(third, value)) for value in (10.2, 10.7))),
-                effect("zero_gradient", "robust accuracy (%)", held, self.survive(standard, **UNGUARDED)),
-                effect("zero_gradient", "robust accuracy, confident (%)",
-                       self.survive(sure), self.survive(sure, **UNGUARDED))]
+@patch
+@step
+def judge_attacks(self: ReleasedCode):
+    "Effects of three options on the robust accuracy of the first seed's classifiers."
+    models, third = self.classifiers(), self.set().percentiles[2]
+    standard, trained = (models[reading, self.seed] for reading in ("standard", "adversarial"))
+    sure, held = Confident(standard, 100.).eval(), self.survive(standard)
+    def effect(option, metric, ours, theirs):
+        return make_effect(option, metric, paired_shares(ours, theirs), "image", "share")
+    return [effect("projection", "robust accuracy (%)", held, self.survive(standard, ball=ColumnBall)),
+            effect("third_radius", "robust accuracy, third radius (%)",
+                   *(self.survive(trained, third_radius(third, value)) for value in (10.2, 10.7))),
+            effect("zero_gradient", "robust accuracy (%)", held, self.survive(standard, **UNGUARDED)),
+            effect("zero_gradient", "robust accuracy, confident (%)",
+                   self.survive(sure), self.survive(sure, **UNGUARDED))]
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #ef0f41d7
-class SmoothingEffects(AttackEffects):
-    "What abstentions and draws do to a smoothed classifier."
-    @step
-    def smoothing_arguments(self):
-        "Set, classifier, images float (n, C, H, W) and sigma, for `smoothing`; and the labels (n,) as an array."
-        s, pset, test = self.settings, self.set(), self.test()
-        x = to_float(test.images[:s.n_smoothed].to(self.device))
-        model, sigma = self.classifiers()["adversarial", self.seed], smoothing.sigma_for(pset.percentiles[0], s.n)
-        return (pset, model, x, sigma), test.labels[:s.n_smoothed].numpy()
+@patch
+@step
+def smoothing_arguments(self: ReleasedCode):
+    "Set, classifier, images float (n, C, H, W) and sigma, for `smoothing`; and the labels (n,) as an array."
+    s, pset, test = self.settings, self.set(), self.test()
+    x = to_float(test.images[:s.n_smoothed].to(self.device))
+    model, sigma = self.classifiers()["adversarial", self.seed], smoothing.sigma_for(pset.percentiles[0], s.n)
+    return (pset, model, x, sigma), test.labels[:s.n_smoothed].numpy()
 
-    @step
-    def judge_abstentions(self):
-        "Effects of answering class 0 instead of abstaining."
-        s, (arguments, y) = self.settings, self.smoothing_arguments()
-        ours = smoothing.certify(*arguments, s.n0, s.n, seed=s.seed)
-        found = ours, answer_always(ours)
-        right = paired_shares(*(c.prediction.cpu().numpy() == y for c in found))
-        radius = paired_means(*(c.radius.cpu().numpy() for c in found))
-        return [make_effect("abstain", "certified accuracy at 0 (%)", right, "image", "share"),
-                make_effect("abstain", "mean certified radius", radius, "image", "error")]
 
-    @step
-    def judge_draws(self):
-        "Effects of deciding the class by the n0 draws that were meant for choosing a candidate."
-        s, (arguments, y) = self.settings, self.smoothing_arguments()
-        ours, theirs = (smoothing.predict(*arguments, n, seed=s.seed).cpu().numpy() for n in (s.n, s.n0))
-        abstained, right = paired_shares(ours < 0, theirs < 0), paired_shares(ours == y, theirs == y)
-        return [make_effect("predict_draws", "abstentions (%)", abstained, "image", "share"),
-                make_effect("predict_draws", "smoothed accuracy (%)", right, "image", "share")]
+@patch
+@step
+def judge_abstentions(self: ReleasedCode):
+    "Effects of answering class 0 instead of abstaining."
+    s, (arguments, y) = self.settings, self.smoothing_arguments()
+    ours = smoothing.certify(*arguments, s.n0, s.n, seed=s.seed)
+    found = ours, answer_always(ours)
+    right = paired_shares(*(c.prediction.cpu().numpy() == y for c in found))
+    radius = paired_means(*(c.radius.cpu().numpy() for c in found))
+    return [make_effect("abstain", "certified accuracy at 0 (%)", right, "image", "share"),
+            make_effect("abstain", "mean certified radius", radius, "image", "error")]
+
+
+@patch
+@step
+def judge_draws(self: ReleasedCode):
+    "Effects of deciding the class by the n0 draws that were meant for choosing a candidate."
+    s, (arguments, y) = self.settings, self.smoothing_arguments()
+    ours, theirs = (smoothing.predict(*arguments, n, seed=s.seed).cpu().numpy() for n in (s.n, s.n0))
+    abstained, right = paired_shares(ours < 0, theirs < 0), paired_shares(ours == y, theirs == y)
+    return [make_effect("predict_draws", "abstentions (%)", abstained, "image", "share"),
+            make_effect("predict_draws", "smoothed accuracy (%)", right, "image", "share")]
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #df1e46a3
 STEPS = ("judge_metrics", "judge_projection", "judge_truncation", "judge_augmentation", "judge_split", "judge_order",
          "judge_classifiers", "judge_attacks", "judge_abstentions", "judge_draws")
 
 
-class AllEffects(SmoothingEffects):
-    "All effects, as one table."
-    @step
-    def effects(self):
-        "All effects in the order of the inventory, written to effects.csv and read back."
-        table = pd.DataFrame([effect for name in STEPS for effect in getattr(self, name)()])
-        table = table.assign(touched=(table.low > 0) | (table.high < 0))
-        path = self.folder / "effects.csv"
-        write_rows(path, table.sort_values("row", kind="stable").reset_index(drop=True))
-        return read_rows(path)
+@patch
+@step
+def effects(self: ReleasedCode):
+    "All effects in the order of the inventory, written to effects.csv and read back."
+    table = pd.DataFrame([effect for name in STEPS for effect in getattr(self, name)()])
+    table = table.assign(touched=(table.low > 0) | (table.high < 0))
+    path = self.folder / "effects.csv"
+    write_rows(path, table.sort_values("row", kind="stable").reset_index(drop=True))
+    return read_rows(path)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #c0f221b3
 def tabulate_effects(
@@ -607,58 +612,59 @@ BOUNDED = {
 }
 
 
-class ConclusionBounds(AllEffects):
-    "What metrics are compared with."
-    @step
-    def bounds(self):
-        "{name: number}."
-        x, x_tilde, _ = self.pairs()
-        nothing = (to_float(x_tilde) - to_float(x)).square().flatten(1).mean(1).numpy().mean()
-        oae = read_rows(self.folder / "ours.csv").oae.mean()
-        chance = 100 / len(class_names(self.data))
-        return {"zero": 0, "a tenth": 10, "twice chance": 2 * chance, "changing nothing": nothing, "OAE": oae}
+@patch
+@step
+def bounds(self: ReleasedCode):
+    "{name: number}."
+    x, x_tilde, _ = self.pairs()
+    nothing = (to_float(x_tilde) - to_float(x)).square().flatten(1).mean(1).numpy().mean()
+    oae = read_rows(self.folder / "ours.csv").oae.mean()
+    chance = 100 / len(class_names(self.data))
+    return {"zero": 0, "a tenth": 10, "twice chance": 2 * chance, "changing nothing": nothing, "OAE": oae}
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #e4eaa275
-class BoundedConclusions(ConclusionBounds):
-    "Conclusions that compare a metric with a bound."
-    def find_effect(self,
-        option, # of a departure
-        metric, # as in `effects`
-    ):
-        "The one row of `effects`."
-        table = self.effects()
-        return table[table.option.str.startswith(f"{option}=") & (table.metric == metric)].iloc[0]
+@patch
+def find_effect(self: ReleasedCode,
+    option, # of a departure
+    metric, # as in `effects`
+):
+    "The one row of `effects`."
+    table = self.effects()
+    return table[table.option.str.startswith(f"{option}=") & (table.metric == metric)].iloc[0]
 
-    def compare_with_bounds(self):
-        "{key of BOUNDED: whether it holds in either reading}."
-        out = {}
-        for key, (comparison, bound) in BOUNDED.items():
-            effect, holds = self.find_effect(*key), COMPARISONS[comparison]
-            out[key] = tuple(bool(holds(effect[reading], self.bounds()[bound])) for reading in ("ours", "theirs"))
-        return out
+
+@patch
+def compare_with_bounds(self: ReleasedCode):
+    "{key of BOUNDED: whether it holds in either reading}."
+    out = {}
+    for key, (comparison, bound) in BOUNDED.items():
+        effect, holds = self.find_effect(*key), COMPARISONS[comparison]
+        out[key] = tuple(bool(holds(effect[reading], self.bounds()[bound])) for reading in ("ours", "theirs"))
+    return out
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #2ac391fb
-class ComparedConclusions(BoundedConclusions):
-    "The other conclusions."
-    def compare_gains(self):
-        "The same for what adversarial training gains over standard training."
-        mean = read_rows(self.folder / "classifiers.csv").groupby("reading").robust.mean()
-        ours, text, train_mode = (bool(mean[reading] > mean["standard"]) for reading in READINGS)
-        key = "robust accuracy (%)"
-        return {("mix", key): (ours, text), ("attack_mode", key): (ours, train_mode)}
+@patch
+def compare_gains(self: ReleasedCode):
+    "The same for what adversarial training gains over standard training."
+    mean = read_rows(self.folder / "classifiers.csv").groupby("reading").robust.mean()
+    ours, text, train_mode = (bool(mean[reading] > mean["standard"]) for reading in READINGS)
+    key = "robust accuracy (%)"
+    return {("mix", key): (ours, text), ("attack_mode", key): (ours, train_mode)}
 
-    def compare_with_construction(self):
-        "The same for what holds in our reading by construction."
-        find, oae = self.find_effect, self.find_effect("projection", "OAE")
-        small = find("projection", f"OAE, batches of {self.small_batch()}")
-        digits = [find("shuffle", f"{m} (MNIST)") for m in ("Recon. err", "PGD AE", "EAE")]
-        theirs = {("projection", "OAE"): abs(oae.theirs - small.theirs) < .01 * oae.ours,
-                  ("split", "radius"): find("split", "radius").effect >= 0,
-                  ("abstain", "mean certified radius"): find("abstain", "mean certified radius").effect == 0,
-                  ("shuffle", "EAE (MNIST)"): all(abs(e.effect) < .1 * e.ours for e in digits)}
-        sure = "zero_gradient", "robust accuracy, confident (%)"
-        theirs[sure] = not find(*sure).touched
-        return {key: (True, bool(holds)) for key, holds in theirs.items()}
+
+@patch
+def compare_with_construction(self: ReleasedCode):
+    "The same for what holds in our reading by construction."
+    find, oae = self.find_effect, self.find_effect("projection", "OAE")
+    small = find("projection", f"OAE, batches of {self.small_batch()}")
+    digits = [find("shuffle", f"{m} (MNIST)") for m in ("Recon. err", "PGD AE", "EAE")]
+    theirs = {("projection", "OAE"): abs(oae.theirs - small.theirs) < .01 * oae.ours,
+              ("split", "radius"): find("split", "radius").effect >= 0,
+              ("abstain", "mean certified radius"): find("abstain", "mean certified radius").effect == 0,
+              ("shuffle", "EAE (MNIST)"): all(abs(e.effect) < .1 * e.ours for e in digits)}
+    sure = "zero_gradient", "robust accuracy, confident (%)"
+    theirs[sure] = not find(*sure).touched
+    return {key: (True, bool(holds)) for key, holds in theirs.items()}
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #3c97817f
 def name_verdict(
@@ -670,20 +676,19 @@ def name_verdict(
     return "TOUCHED" if touched else "open"
 
 
-class ReleasedCode(ComparedConclusions):
-    "Departures of the released code, each alone: their effects, and which conclusions they touch."
-    @step
-    def verdicts(self):
-        "One row per departure and conclusion: conclusion, ours, otherwise, metric, verdict."
-        holds = self.compare_with_bounds() | self.compare_gains() | self.compare_with_construction()
-        word, rows = {True: "holds", False: "fails"}, []
-        for key, conclusion in CONCLUSIONS.items():
-            option, metric = key
-            ours, theirs = holds[key]
-            rows.append(dict(departure=str(BY_OPTION[option]), conclusion=conclusion, ours=word[ours],
-                             otherwise=word[theirs], metric=metric,
-                             verdict=name_verdict(ours, theirs, self.find_effect(*key).touched)))
-        return pd.DataFrame(rows).set_index("departure")
+@patch
+@step
+def verdicts(self: ReleasedCode):
+    "One row per departure and conclusion: conclusion, ours, otherwise, metric, verdict."
+    holds = self.compare_with_bounds() | self.compare_gains() | self.compare_with_construction()
+    word, rows = {True: "holds", False: "fails"}, []
+    for key, conclusion in CONCLUSIONS.items():
+        option, metric = key
+        ours, theirs = holds[key]
+        rows.append(dict(departure=str(BY_OPTION[option]), conclusion=conclusion, ours=word[ours],
+                         otherwise=word[theirs], metric=metric,
+                         verdict=name_verdict(ours, theirs, self.find_effect(*key).touched)))
+    return pd.DataFrame(rows).set_index("departure")
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #f4c6c367
 def describe_verdicts(

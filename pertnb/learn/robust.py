@@ -335,17 +335,20 @@ def worst_rows(
     "Rows of kind 'worst' for the images attacked at all radii; zero_gradients counts steps of AutoPGD without one."
     check_columns(pgd, ["eps", "image", "correct"])
     held = pgd.pivot(index="image", columns="eps", values="correct").dropna().astype(bool)
-    alive, parts = pd.Series(True, held.index), []
-    attacks = choose_attacks(model, to_float(x[:1]))
+    images = torch.tensor(held.index.to_numpy())
+    standing = torch.ones(len(images), dtype=torch.bool) # at this radius and all smaller ones
+    attacks, parts = choose_attacks(model, to_float(x[:1])), []
     for eps in sorted(held):
-        alive, zeros = alive & held[eps], pd.Series(0, held.index)
-        i = torch.tensor(held.index[alive].to_numpy())
-        if len(i):
-            out = strong_attack(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts,
-                                generator("strong", seed, eps), attacks, many(x.device))
-            zeros[alive], alive[alive] = out.zero_gradients.cpu().numpy(), out.correct.cpu().numpy()
-        parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=held.index,
-                                       correct=alive.to_numpy(), zero_gradients=zeros.to_numpy())))
+        standing &= torch.tensor(held[eps].to_numpy())
+        zeros = torch.zeros(len(images), dtype=torch.int64)
+        if standing.any():
+            i = images[standing]
+            found = strong_attack(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts,
+                                  generator("strong", seed, eps), attacks, many(x.device))
+            zeros[standing] = found.zero_gradients.cpu().long()
+            standing[standing.clone()] = found.correct.cpu()
+        parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=images.numpy(),
+                                       correct=standing.numpy().copy(), zero_gradients=zeros.numpy())))
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9b668a04

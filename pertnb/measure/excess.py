@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'LEGIBLE', 'views_to_float', 'nearest_view', 'spread_of_views',
            'draw_starts', 'search_extreme', 'find_blank', 'Extremes', 'describe_views', 'find_extremes',
-           'collect_extremes', 'summarise_extremes', 'measure_coverage', 'measure_batch', 'summarise_coverage',
-           'measure_legibility', 'read_images', 'summarise_legibility']
+           'collect_extremes', 'summarise_extremes', 'measure_batch', 'measure_coverage', 'summarise_coverage',
+           'read_images', 'measure_legibility', 'summarise_legibility']
 
 # %% ../../nbs/api/measure/10_excess.ipynb #8feb2293
 from typing import NamedTuple
@@ -174,6 +174,32 @@ def summarise_extremes(
     return {"Excess": rows.excess.mean(), "Excess of views": rows.real_excess.mean(), "Blank": rows.blank.mean(),
             **find_blank(rows).mean()}
 
+# %% ../../nbs/api/measure/10_excess.ipynb #6af803ef
+def measure_batch(
+    pset,  # PerturbationSet
+    a, b,  # pairs (B, C, H, W), float in [0, 1]
+    radii, # rising
+    steps, # of PGD, at each radius
+    first, # number of the first pair
+):
+    "DataFrames of `measure_coverage` for these pairs, one per radius."
+    prior = pset.prior(a)
+    u = pset.encode(a, b, prior)
+    out, best = [], None
+    for r in radii:
+        ball = pset if r == pset.eps else with_radius(pset, r)
+        found = nearest_points(ball, a, b, steps, prior, u)
+        if best is not None:
+            again = nearest_points(ball, a, b, steps, prior, best)
+            better = again.error < found.error
+            found = found._replace(u=torch.where(better[:, None], again.u, found.u),
+                                   error=torch.minimum(again.error, found.error))
+        best = found.u
+        columns = dict(norm=u.norm(dim=1), error=found.error)
+        frame = {k: v.cpu().numpy() for k, v in columns.items()}
+        out.append(pd.DataFrame(dict(pair=range(first, first + len(a)), radius=float(r), **frame)))
+    return out
+
 # %% ../../nbs/api/measure/10_excess.ipynb #2ed96204
 TOLERANCE = 0.005 # mean squared error per value: the paper's PGD AE
 
@@ -199,26 +225,6 @@ def measure_coverage(
         return pd.concat(out, ignore_index=True)
     return stretch(run_all("coverage", look, len(x), batch_size), len(x) * len(radii))
 
-
-def measure_batch(pset, a, b, radii, steps, first):
-    "DataFrames of `measure_coverage` for pairs a, b (B, C, H, W), whose first is number `first`; one per radius."
-    prior = pset.prior(a)
-    u = pset.encode(a, b, prior)
-    out, best = [], None
-    for r in radii:
-        ball = pset if r == pset.eps else with_radius(pset, r)
-        found = nearest_points(ball, a, b, steps, prior, u)
-        if best is not None:
-            again = nearest_points(ball, a, b, steps, prior, best)
-            better = again.error < found.error
-            found = found._replace(u=torch.where(better[:, None], again.u, found.u),
-                                   error=torch.minimum(again.error, found.error))
-        best = found.u
-        columns = dict(norm=u.norm(dim=1), error=found.error)
-        frame = {k: v.cpu().numpy() for k, v in columns.items()}
-        out.append(pd.DataFrame(dict(pair=range(first, first + len(a)), radius=float(r), **frame)))
-    return out
-
 # %% ../../nbs/api/measure/10_excess.ipynb #7d4a3f2d
 def summarise_coverage(
     rows, # from `measure_coverage`
@@ -228,6 +234,22 @@ def summarise_coverage(
     rows = rows.assign(inside=rows.norm <= rows.radius * (1 + 1e-6), reached=rows.error <= tolerance)
     names = dict(inside="by encoding", reached="by image", error="mean error")
     return rows.groupby("radius")[list(names)].mean().rename(columns=names)
+
+# %% ../../nbs/api/measure/10_excess.ipynb #1f303df9
+def read_images(
+    reader, attacked, # classifiers
+    x, y,   # images (B, C, H, W) in [0, 1], labels (B,)
+    views,  # (V, B, C, H, W) in [0, 1]
+    points, # of the sets: centre, random ones, attacked (P, B, C, H, W)
+):
+    "The rows of `measure_legibility` for a batch."
+    with frozen(reader), frozen(attacked), torch.no_grad():
+        right = lambda images: reader(images).argmax(1) == y
+        loss = torch.stack([torch.nn.functional.cross_entropy(attacked(v), y, reduction="none") for v in views])
+        read, seen = (torch.stack([right(v) for v in images]).float() for images in (views, points))
+        answers = dict(clean=right(x), centre=seen[0], random=seen[1:-1].mean(0), attacked=seen[-1],
+                       real=read.mean(0), worst_real=read.gather(0, loss.argmax(0)[None])[0])
+    return pd.DataFrame({k: v.float().cpu().numpy() for k, v in answers.items()})
 
 # %% ../../nbs/api/measure/10_excess.ipynb #6160d867
 @full_precision()
@@ -257,22 +279,6 @@ def measure_legibility(
             out.append(read_images(reader, attacked, a, labels, real, points))
         return pd.concat(out, ignore_index=True)
     return stretch(run_all("legibility", look, len(x), batch_size), len(x))
-
-
-def read_images(
-    reader, attacked, # classifiers
-    x, y,   # images (B, C, H, W) in [0, 1], labels (B,)
-    views,  # (V, B, C, H, W) in [0, 1]
-    points, # of the sets: centre, random ones, attacked (P, B, C, H, W)
-):
-    "The rows of `measure_legibility` for a batch."
-    with frozen(reader), frozen(attacked), torch.no_grad():
-        right = lambda images: reader(images).argmax(1) == y
-        loss = torch.stack([torch.nn.functional.cross_entropy(attacked(v), y, reduction="none") for v in views])
-        read, seen = (torch.stack([right(v) for v in images]).float() for images in (views, points))
-        answers = dict(clean=right(x), centre=seen[0], random=seen[1:-1].mean(0), attacked=seen[-1],
-                       real=read.mean(0), worst_real=read.gather(0, loss.argmax(0)[None])[0])
-    return pd.DataFrame({k: v.float().cpu().numpy() for k, v in answers.items()})
 
 # %% ../../nbs/api/measure/10_excess.ipynb #1f8b3c9f
 LEGIBLE = dict(clean="Clean", real="Real", worst_real="Worst real", centre="Centre", random="Random",

@@ -6,10 +6,10 @@
 __all__ = ['NUMBERS', 'MOST_TENSORS', 'NORM_NAMES', 'UNET_NAMES', 'NEGATE', 'X_LAST', 'IDENTITY', 'FC_NAMES', 'CONV_NAMES',
            'STN_NAMES', 'RECTANGLE_NAMES', 'UNET_CVAE_NAMES', 'LAYOUTS', 'MOST_FAULTS', 'UNET_LAYOUT', 'make_released',
            'check_archive', 'load_tensors', 'check_held', 'read_checkpoint', 'Layout', 'square_size', 'count_blocks',
-           'read_fc_sizes', 'read_conv_sizes', 'read_stn_sizes', 'read_rectangle_sizes', 'read_unet_widths',
-           'read_pool', 'read_unet_sizes', 'released_name', 'convert', 'find_layout', 'read_sizes', 'check_network',
-           'load_cvae', 'read_wide_sizes', 'make_wide_layout', 'load_wide', 'read_segmenter_sizes',
-           'load_released_classifier']
+           'count_outputs', 'read_fc_sizes', 'read_conv_sizes', 'read_stn_sizes', 'read_rectangle_sizes',
+           'read_unet_widths', 'read_pool', 'read_unet_sizes', 'released_name', 'take_tensor', 'describe_faults',
+           'convert', 'find_layout', 'read_sizes', 'check_network', 'load_cvae', 'read_wide_sizes', 'make_wide_layout',
+           'load_wide', 'read_segmenter_sizes', 'load_released_classifier']
 
 # %% ../../nbs/api/released/05a_released.ipynb #5920ae8a
 import math
@@ -33,7 +33,9 @@ def make_released(
     channels=None, # of images; ignored, since it follows from the network
 ):
     "A CVAE of the released code."
-    chosen = {k: v for k, v in locals().items() if v is not None and k not in ("net", "channels")}
+    sizes = dict(latent=latent, latents=latents, widths=widths, hidden=hidden, width=width, mid=mid, blocks=blocks,
+                 transformers=transformers, features=features, pool=pool, size=size)
+    chosen = {name: value for name, value in sizes.items() if value is not None}
     check_known("released network", net, RELEASED_NETS)
     known = argument_names(RELEASED_NETS[net])
     if unknown := sorted(set(chosen) - set(known)):
@@ -142,47 +144,60 @@ def count_blocks(
     pattern, # whose group is a block's number
 ):
     "Number of different blocks among the names."
-    return len({m[1] for k in state if (m := re.match(pattern, k))})
+    found = [re.match(pattern, name) for name in state]
+    return len({m[1] for m in found if m})
 
 
+def count_outputs(
+    state, # {released name: tensor}
+    layer, # released name
+):
+    "Outputs of a layer."
+    return len(state[f"{layer}.weight"])
+
+# %% ../../nbs/api/released/05a_released.ipynb #80abe6b5
 def read_fc_sizes(state):
     "Sizes of mnist_fc."
     hidden, pixels = state["prior.fc1.weight"].shape
-    return dict(latent=len(state["prior.fc21.weight"]), hidden=hidden, size=square_size(pixels))
+    return dict(latent=count_outputs(state, "prior.fc21"), hidden=hidden, size=square_size(pixels))
 
 
 def read_conv_sizes(state):
     "Sizes of mnist_conv."
-    return dict(widths=[len(state[f"prior.{name}.weight"]) for name in ("conv1", "conv2", "conv31")])
+    return dict(widths=[count_outputs(state, f"prior.{layer}") for layer in ("conv1", "conv2", "conv31")])
 
 
 def read_stn_sizes(state):
     "Sizes of mnist_stn."
-    hidden = [len(state[f"generator.stns.0.localization.{k}.weight"]) for k in (1, 3)]
-    return dict(latent=len(state["prior.fc31.weight"]), transformers=count_blocks(state, r"generator\.stns\.(\d+)\."),
-                size=square_size(len(state["generator.fc.weight"])), hidden=hidden)
+    return dict(
+        latent=count_outputs(state, "prior.fc31"),
+        transformers=count_blocks(state, r"generator\.stns\.(\d+)\."),
+        size=square_size(count_outputs(state, "generator.fc")),
+        hidden=[count_outputs(state, f"generator.stns.0.localization.{k}") for k in (1, 3)])
 
 # %% ../../nbs/api/released/05a_released.ipynb #4d65f2cf
 def read_rectangle_sizes(state):
     "Sizes of cifar10_rectangle."
-    return dict(latent=len(state["prior.fc1.weight"]), width=len(state["prior.encoder.0.weight"]),
-                mid=len(state["prior.encoder.1.conv1.weight"]),
-                blocks=count_blocks(state, r"prior\.encoder\.(\d+)\.conv1\."),
-                size=square_size(len(state["generator.fc.weight"])))
+    return dict(
+        latent=count_outputs(state, "prior.fc1"),
+        width=count_outputs(state, "prior.encoder.0"),
+        mid=count_outputs(state, "prior.encoder.1.conv1"),
+        blocks=count_blocks(state, r"prior\.encoder\.(\d+)\.conv1\."),
+        size=square_size(count_outputs(state, "generator.fc")))
 
 
 def read_unet_widths(
-    state,  # {released name: tensor}
-    at="",  # what the U-Net's names begin with
+    state,     # {released name: tensor}
+    prefix="", # what the U-Net's names begin with
 ):
     "Channels of a U-Net's levels."
     lower = [f"down{k}.maxpool_conv.1.double_conv" for k in range(1, 5)]
-    return [len(state[f"{at}{name}.0.weight"]) for name in ("inc.double_conv", *lower)]
+    return [count_outputs(state, f"{prefix}{level}.0") for level in ("inc.double_conv", *lower)]
 
 
 def read_pool(state):
     "The U-Net's fixed sizes; the weights tell only the products of height and width."
-    areas = [len(state[f"generator.fc.{k}.weight"]) for k in range(5)]
+    areas = [count_outputs(state, f"generator.fc.{level}") for level in range(5)]
     known = [h * w for h, w in POOL]
     if areas != known:
         raise ValueError(f"maps of {areas} values where {known} are known: "
@@ -192,26 +207,52 @@ def read_pool(state):
 
 def read_unet_sizes(state):
     "Sizes of mi_unet."
-    return dict(latents=[len(state[f"prior.fc1.{k}.weight"]) for k in range(5)],
-                features=len(state["prior.conv.0.weight"]), widths=read_unet_widths(state, "prior."),
-                pool=read_pool(state))
+    return dict(
+        latents=[count_outputs(state, f"prior.fc1.{level}") for level in range(5)],
+        features=count_outputs(state, "prior.conv.0"),
+        widths=read_unet_widths(state, "prior."),
+        pool=read_pool(state))
 
 # %% ../../nbs/api/released/05a_released.ipynb #be5cd8c3
-FC_NAMES = ((r"generator\.hidden", "generator.fc3"), (r"\.hidden", ".fc1"), (r"\.mu", ".fc21"),
-            (r"\.logvar", ".fc22"), (r"\.out", ".fc4"))
-CONV_NAMES = ((r"\.mu", ".conv31"), (r"\.logvar", ".conv32"), (r"generator\.conv1", "generator.conv3"),
-              (r"generator\.conv2", "generator.conv4"), (r"\.out", ".conv5"), (r"\.see4", ".downsample3"),
-              (r"\.see2", ".downsample4"))
+FC_NAMES = (
+    (r"generator\.hidden", "generator.fc3"),
+    (r"\.hidden", ".fc1"),
+    (r"\.mu", ".fc21"),
+    (r"\.logvar", ".fc22"),
+    (r"\.out", ".fc4"))
+CONV_NAMES = (
+    (r"\.mu", ".conv31"),
+    (r"\.logvar", ".conv32"),
+    (r"generator\.conv1", "generator.conv3"),
+    (r"generator\.conv2", "generator.conv4"),
+    (r"\.out", ".conv5"),
+    (r"\.see4", ".downsample3"),
+    (r"\.see2", ".downsample4"))
 STN_NAMES = (
-    (r"\.mu\.", ".fc31."), (r"\.logvar\.", ".fc32."),
-    (r"\.body\.0\.", ".block.bn1."), (r"\.body\.2\.", ".block.conv1."),
-    (r"\.body\.3\.", ".block.bn2."), (r"\.body\.5\.", ".block.conv2."),
+    (r"\.mu\.", ".fc31."),
+    (r"\.logvar\.", ".fc32."),
+    (r"\.body\.0\.", ".block.bn1."),
+    (r"\.body\.2\.", ".block.conv1."),
+    (r"\.body\.3\.", ".block.bn2."),
+    (r"\.body\.5\.", ".block.conv2."),
     (r"\.maps\.(\d+)\.4\.", r".stns.\1.fc."),
     (r"\.maps\.(\d+)\.([02])\.", lambda m: f".stns.{m[1]}.localization.{int(m[2]) + 1}."),
     (r"\.out\.", ".conv."))
-RECTANGLE_NAMES = ((r"generator\.body", "generator.decoder"), (r"\.body", ".encoder"), (r"\.mu\.", ".fc1."),
-                   (r"\.logvar\.", ".fc2."), NORM_NAMES)
-UNET_CVAE_NAMES = (*UNET_NAMES, (r"\.squeeze\.", ".conv."), (r"\.mu\.", ".fc1."), (r"\.logvar\.", ".fc2."))
+
+# %% ../../nbs/api/released/05a_released.ipynb #13214840
+RECTANGLE_NAMES = (
+    (r"generator\.body", "generator.decoder"),
+    (r"\.body", ".encoder"),
+    (r"\.mu\.", ".fc1."),
+    (r"\.logvar\.", ".fc2."),
+    NORM_NAMES)
+UNET_CVAE_NAMES = (
+    *UNET_NAMES,
+    (r"\.squeeze\.", ".conv."),
+    (r"\.mu\.", ".fc1."),
+    (r"\.logvar\.", ".fc2."))
+
+# %% ../../nbs/api/released/05a_released.ipynb #0572d960
 LAYOUTS = {
     "mnist_fc": Layout("prior.fc21.weight", read_fc_sizes, FC_NAMES),
     "mnist_conv": Layout("prior.conv31.weight", read_conv_sizes, CONV_NAMES, X_LAST, IDENTITY),
@@ -229,7 +270,35 @@ def released_name(
     return name
 
 # %% ../../nbs/api/released/05a_released.ipynb #7875c31a
+def take_tensor(
+    state,  # {released name: tensor}
+    layout, # its Layout
+    name,   # of a tensor of ours
+    ours,   # the tensor itself, for its shape and type
+):
+    "Its released values, as ours are; ValueError says what is wrong with them."
+    released = released_name(layout, name)
+    if released not in state: raise ValueError(f"{released} {tuple(ours.shape)} is missing")
+    value = state[released]
+    for pattern, change in layout.values.items():
+        if re.search(pattern, name): value = change(value)
+    if value.shape != ours.shape:
+        raise ValueError(f"{released} is {tuple(state[released].shape)} where {tuple(ours.shape)} is expected")
+    if not value.isfinite().all(): raise ValueError(f"{released} holds numbers that are not finite")
+    return value.to(ours.dtype).clone()
+
+# %% ../../nbs/api/released/05a_released.ipynb #5649f59a
 MOST_FAULTS = 20 # that a message lists
+
+
+def describe_faults(
+    faults, # what is wrong, a list of text
+    path,   # of the file
+):
+    "One line that lists them, the first ones if there are many."
+    listed = faults[:MOST_FAULTS]
+    if len(faults) > MOST_FAULTS: listed = [*listed, f"and {len(faults) - MOST_FAULTS} more"]
+    return f"{path} does not match, {len(faults)} keys: {'; '.join(listed)}"
 
 
 def convert(
@@ -239,28 +308,16 @@ def convert(
     path,   # for the message
 ):
     "The network with the released weights, in eval mode; ValueError lists the keys that don't match."
-    shape = lambda t: tuple(t.shape)
     tensors, faults, used = {}, [], set()
-    for k, ours in net.state_dict().items():
-        if k in layout.fixed:
-            tensors[k] = layout.fixed[k]
+    for name, ours in net.state_dict().items():
+        if name in layout.fixed:
+            tensors[name] = layout.fixed[name]
             continue
-        name = released_name(layout, k)
-        used.add(name)
-        if name not in state:
-            faults.append(f"{name} {shape(ours)} is missing")
-            continue
-        value = state[name]
-        for pattern, change in layout.values.items():
-            if re.search(pattern, k): value = change(value)
-        if shape(value) != shape(ours):
-            faults.append(f"{name} is {shape(state[name])} where {shape(ours)} is expected")
-        elif not value.isfinite().all(): faults.append(f"{name} holds numbers that are not finite")
-        else: tensors[k] = value.to(ours.dtype).clone()
-    faults += [f"{k} {shape(v)} is not known" for k, v in state.items() if k not in used]
-    if faults:
-        more = [f"and {len(faults) - MOST_FAULTS} more"] * (len(faults) > MOST_FAULTS)
-        raise ValueError(f"{path} does not match, {len(faults)} keys: {'; '.join(faults[:MOST_FAULTS] + more)}")
+        used.add(released_name(layout, name))
+        try: tensors[name] = take_tensor(state, layout, name, ours)
+        except ValueError as fault: faults.append(str(fault))
+    faults += [f"{name} {tuple(value.shape)} is not known" for name, value in state.items() if name not in used]
+    if faults: raise ValueError(describe_faults(faults, path))
     net.load_state_dict(tensors)
     return net.eval()
 
@@ -314,41 +371,49 @@ def load_cvae(
 
 # %% ../../nbs/api/released/05a_released.ipynb #49d6ca0c
 def read_wide_sizes(
-    state, # {released name: tensor}
-    at,    # what the names begin with: "1." after a normalisation layer, else ""
+    state,  # {released name: tensor}
+    prefix, # what the names begin with: "1." after a normalisation layer, else ""
 ):
     "Name and classes of a wide residual network."
-    n = count_blocks(state, re.escape(at) + r"block1\.layer\.(\d+)\.")
-    factor = len(state[f"{at}block1.layer.0.conv1.weight"]) // 16
-    return dict(name=f"wrn-{6 * n + 4}-{factor}", n_classes=len(state[f"{at}fc.bias"]))
+    blocks = count_blocks(state, re.escape(prefix) + r"block1\.layer\.(\d+)\.") # of a stage
+    factor = count_outputs(state, f"{prefix}block1.layer.0.conv1") // 16
+    return dict(name=f"wrn-{6 * blocks + 4}-{factor}", n_classes=len(state[f"{prefix}fc.bias"]))
 
 
 def make_wide_layout(
-    at,     # what the names begin with: "1." after a normalisation layer, else ""
-    blocks, # per stage
+    prefix, # what the names begin with: "1." after a normalisation layer, else ""
+    blocks, # of a stage
 ):
     "Layout of a wide residual network."
-    block = lambda m: f"{at}block{int(m[1]) // blocks + 1}.layer.{int(m[1]) % blocks}."
-    names = ((r"^blocks\.(\d+)\.", block), NORM_NAMES, (r"\.carry\.", ".convShortcut."), (r"^stem", f"{at}conv1"),
-             (r"^norm\.", f"{at}bn1."), (r"^fc", f"{at}fc"), (r"^normalise\.mean", "0.mu"),
-             (r"^normalise\.std", "0.std"))
+    def name_block(m): # we number blocks throughout, the released code within a stage
+        stage, k = divmod(int(m[1]), blocks)
+        return f"{prefix}block{stage + 1}.layer.{k}."
+    names = (
+        (r"^blocks\.(\d+)\.", name_block),
+        NORM_NAMES,
+        (r"\.carry\.", ".convShortcut."),
+        (r"^stem", f"{prefix}conv1"),
+        (r"^norm\.", f"{prefix}bn1."),
+        (r"^fc", f"{prefix}fc"),
+        (r"^normalise\.mean", "0.mu"),
+        (r"^normalise\.std", "0.std"))
     nothing = {"normalise.mean": torch.zeros(1, 3, 1, 1), "normalise.std": torch.ones(1, 3, 1, 1)}
-    fixed = {} if at else nothing
-    return Layout(f"{at}block1.layer.0.conv1.weight", None, names, {r"^normalise": lambda v: v[None]}, fixed)
+    return Layout(f"{prefix}block1.layer.0.conv1.weight", None, names, values={r"^normalise": lambda v: v[None]},
+                  fixed={} if prefix else nothing)
 
-
+# %% ../../nbs/api/released/05a_released.ipynb #16671b7b
 def load_wide(
-    state, # {released name: tensor}
-    at,    # what the names begin with: "1." after a normalisation layer, else ""
-    path,  # for the message
+    state,  # {released name: tensor}
+    prefix, # what the names begin with: "1." after a normalisation layer, else ""
+    path,   # for the message
 ):
     "A wide residual network with the released weights."
-    sizes = read_sizes(state, lambda s: read_wide_sizes(s, at), path)
+    sizes = read_sizes(state, lambda s: read_wide_sizes(s, prefix), path)
     try: check_classifier(sizes["name"])
     except ValueError as error: raise ValueError(f"{path}: {error}") from None
     check_network(sizes, state, lambda: make_classifier(**sizes), path)
     net = make_classifier(**sizes)
-    return convert(net, state, make_wide_layout(at, len(net.blocks) // 3), path)
+    return convert(net, state, make_wide_layout(prefix, len(net.blocks) // 3), path)
 
 # %% ../../nbs/api/released/05a_released.ipynb #c0f3ef00
 def read_segmenter_sizes(state):

@@ -305,7 +305,7 @@ def make_card(
     return CARD.strip().format(page=page, stem=stem, name=name, title=title, width=width, height=height,
                                caption=caption, origin=origin)
 
-
+# %% ../../nbs/api/report/25_site.ipynb #316a36a8
 HEADLINES = (
     "theory_bounds_set", "mnist_linf_samples", "mnist_rts_samples", "cifar10c_corruptions_mse", "cifar10c_worst",
     "cifar10c_robustness_curve", "cifar10c_certified", "mi_samples", "mi_adversarial_onerow", "mi_certified",
@@ -661,7 +661,7 @@ def write_front(
     (folder / "start.md").write_text(f"# Install, run, use\n\n{rest}\n", encoding="utf-8")
     shutil.copy(repo_root() / "CHANGELOG.md", folder / "changes.md")
 
-
+# %% ../../nbs/api/report/25_site.ipynb #713c9953
 def write_pages(
     folder, # Sphinx's sources
 ):

@@ -154,7 +154,7 @@ def call_attack(n, shape, dtype, value, classes, kind, eps, steps):
     y = torch.arange(n) % abs(classes) - int(classes < 0)
     return attack_classifier(PSET, MODEL, make_tensor((n, *shape), dtype, value), y.to(kind), eps, steps)
 
-
+# %% ../../nbs/api/tools/34_assault.ipynb #469190d1
 SET_TARGETS = {
     "PerturbationSet": Target(
         lambda eps, percentile: PerturbationSet(PSET.cvae, eps, (percentile,)), dict(eps=ODD, percentile=ODD),
@@ -303,6 +303,8 @@ def call_main(words):
 WORDS = ("data", "run", "learn", "evaluate", "attack", "--help", "--json", "-p", "seed=1", "seed", "preset=huge",
          "--preset", "smoke", "--eps", "nan", "-1", "--n", "0", "", "--images", "nowhere", "nowhere.py:f", "\x1b[31m",
          "--check", "--seed")
+
+# %% ../../nbs/api/tools/34_assault.ipynb #c7fb9a3d
 FILE_TARGETS = {
     "read_picture": Target(
         call_picture, dict(kind=[".png", ".jpg", ".npy", ".bmp", ".tif"], mode=["RGB", "L", "bands"],
