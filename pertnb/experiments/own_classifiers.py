@@ -20,16 +20,16 @@ from .cifar10c import PLAIN_ATTACK, RobustSettings
 from ..learn import robust, smoothed
 from ..learn.train import Schedule
 
-# %% ../../nbs/api/experiments/07b1_own_classifiers.ipynb #09ffa8fe
+# %% ../../nbs/api/experiments/07b1_own_classifiers.ipynb #d44be670
 @dataclass(frozen=True)
 class MirrorSettings:
-    "What only the user knows of the images."
+    "Whether left and right mean the same, which only the user knows."
     mirror: bool = False # whether training images may be mirrored
 
-
+# %% ../../nbs/api/experiments/07b1_own_classifiers.ipynb #09ffa8fe
 @dataclass(frozen=True)
 class OwnRobustSettings(MirrorSettings, RobustSettings):
-    "The same, whether images may be mirrored, and the noise of the classifier that is to be smoothed."
+    "Those of notebook 05, whether images may be mirrored, and the noise of the classifier that is to be smoothed."
     sigma: float = 1.
 
     def images(self): return super().images() | dict(mirror=self.mirror)
