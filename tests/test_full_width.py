@@ -1,5 +1,6 @@
 """The presets `fast` and `paper` run for a few steps with the networks and losses that they name; and their estimates are printed."""
 import io
+import math
 import re
 import time
 from contextlib import redirect_stdout
@@ -62,12 +63,15 @@ def per_image(names, images):
 
 
 @pytest.mark.parametrize("preset", ["fast", "paper"])
-def test_corruptions(preset, views):
-    "The estimate is about the time that eight images take, as often as there are images."
+def test_corruptions(preset, views, monkeypatch):
+    "The estimate is about the time that eighty images take here, as often as there are images; it is announced in hours."
     settings, images = settings_of("cifar10c_corruptions", preset), views.images.repeat(10, 1, 1, 1)
-    test = settings.n_test * len(settings.levels()) * per_image(corruptions.NAMES, images)
-    hours = (test + settings.n_train * per_image(corruptions.TRAIN, images)) / 3600
-    assert hours / 4 - .05 <= announced(settings) <= 4 * hours + .05
+    seconds = settings.n_test * len(settings.levels()) * per_image(corruptions.NAMES, images)
+    seconds += settings.n_train * per_image(corruptions.TRAIN, images)
+    cost = estimate.estimate_cost(settings, "cpu")
+    assert seconds / 4 <= cost.seconds <= 4 * seconds
+    monkeypatch.setattr(estimate, "estimate_cost", lambda *args: cost)
+    assert announced(settings) == round(cost.seconds / 3600, 1)
 
 
 @pytest.mark.parametrize("experiment", ["cifar10c_cvae", "cifar10c_robust"])
@@ -99,7 +103,7 @@ def test_classifier(preset, views):
     schedule = train.Schedule(**settings.training(method) | dict(epochs=1., batch_size=2))
     model, log = robust.train_classifier(method, views.on(views.index[:4]), schedule, dict(settings.net(), n_classes=10), pset, attack=settings.loss(method), device="cpu", progress=False, log_every=1)
     assert sum(p.numel() for p in model.parameters()) > 36e6
-    assert len(log) == 2 and log.loss.between(.5, 20).all() and log.loss.nunique() == 2 # chance: 2.3
+    assert abs(log.loss[0] - math.log(10)) < 1.5 and len(log) == log.loss.nunique() == 2 # at first it guesses
     x, y = pairs.to_float(views.images[:2]), views.labels[:2]
     found = attack.attack_classifier(pset, model, x, y, pset.eps, steps=1)
     assert (found.u.norm(dim=1) <= pset.eps * (1 + 1e-6)).all()

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import astuple, dataclass, replace
 import numpy as np
 import torch
+from fastcore.basics import patch
 from .device import as_written, choose_device
 from .roofline import Counter
 
@@ -158,21 +159,23 @@ class Meter(Bill):
         finally: self.depth -= 1
         return Cost(min(seconds, default=first.seconds), held, first.operations), out
 
-    def scale(self,
-        work, # number of units -> anything
-        n,    # units in all
-        size=None, # units that are worked on at a time (default: all)
-    ):
-        "Cost of work(n) by that of work on few units, and what the few gave."
-        start, outs, batch = self.now(), [], min(n, size or n)
-        def cost_at(k):
-            cost, out = self.measure(lambda: work(k), cold=not outs)
-            outs.append(out)
-            return cost
-        few = [k for k in FEW if k < batch] if self.device.type == "cpu" else []
-        cost = n / batch * extrapolate(cost_at, few or [batch], batch)
-        self.advance(start, cost)
-        return cost, outs[-1]
+# %% ../../nbs/api/core/00bb_probe.ipynb #37c92a8c
+@patch
+def scale(self: Meter,
+    work, # number of units -> anything
+    n,    # units in all
+    size=None, # units that are worked on at a time (default: all)
+):
+    "Cost of work(n) by that of work on few units, and what the few gave."
+    start, outs, batch = self.now(), [], min(n, size or n)
+    def cost_at(k):
+        cost, out = self.measure(lambda: work(k), cold=not outs)
+        outs.append(out)
+        return cost
+    few = [k for k in FEW if k < batch] if self.device.type == "cpu" else []
+    cost = n / batch * extrapolate(cost_at, few or [batch], batch)
+    self.advance(start, cost)
+    return cost, outs[-1]
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #b648c1e4
 def outline(
