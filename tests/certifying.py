@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 from accelerate import PartialState
 from pertnb.certify import smoothing
 from pertnb.core import memo
-from pertnb.data.pairs import generator
+from pertnb.core.random import generator
 from pertnb.core.rows import read_rows, write_rows
 from pertnb.sets.sets import PerturbationSet
 from survive import Line, child, ended, results

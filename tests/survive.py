@@ -20,7 +20,7 @@ from pertnb.core import memo, rows as stored
 from pertnb.data import corrupted
 from pertnb.learn import train
 from pertnb.measure import quality
-from pertnb.data.pairs import generator
+from pertnb.core.random import generator
 from pertnb.sets.sets import PerturbationSet
 
 KILLS = 20

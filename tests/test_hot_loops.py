@@ -11,9 +11,8 @@ from pertnb import corruptions
 from pertnb.certify import smoothing
 from pertnb.data import pairs
 from pertnb.learn import robust, smoothed, train
-from pertnb.attack.attack import frozen
 from pertnb.models.cvae import make_cvae
-from pertnb.core.device import as_written, compile_module, compile_set
+from pertnb.core.device import as_written, compile_module, compile_set, frozen
 from pertnb.data.images import load_images
 from pertnb.learn.learn import bound_loss
 from pertnb.models.nets import make_classifier

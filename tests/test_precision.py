@@ -12,7 +12,7 @@ from pertnb.attack.attack import attack_classifier, train_attack
 from pertnb.models.cvae import make_cvae
 from pertnb.core.device import fast_bf16
 from pertnb.models.nets import make_classifier
-from pertnb.data.pairs import generator
+from pertnb.core.random import generator
 from pertnb.sets.sets import PerturbationSet, sample_ball
 
 NOTEBOOKS = "10_train", "11_robust", "14_strong", "16_smoothing", "12_benchmarks"

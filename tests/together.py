@@ -12,7 +12,8 @@ torch.set_num_threads(1)
 from pertnb.data import pairs
 from pertnb.learn import learn, robust, train
 from pertnb.models import cvae, nets
-from pertnb.data.pairs import Views, generator
+from pertnb.data.pairs import Views
+from pertnb.core.random import generator
 from pertnb.sets.sets import PerturbationSet
 
 NARROW = dict(name="cifar10_residual", latent=8, width=8, bottleneck=4, blocks=1, features=2, patch=2, encoder_patch=4)

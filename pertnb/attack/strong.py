@@ -14,10 +14,10 @@ from typing import NamedTuple
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .attack import Ball, SearchState, cross_entropies, evaluate_points, frozen, last_point
+from .attack import Ball, SearchState, cross_entropies, evaluate_points, last_point
 from .attack import maximise, score
 from ..core.checks import check_counts, check_known, check_labels, check_number
-from ..core.device import full_precision
+from ..core.device import frozen, full_precision
 from ..core.probe import repeat
 from ..sets.sets import check_images, check_latents
 

@@ -22,15 +22,16 @@ from scipy.stats import binom
 from statsmodels.stats.proportion import proportion_confint
 from .sequential import plan_rounds, sequential_test
 from ..core import memo
-from ..attack.attack import frozen
 from ..core.checks import check_counts, check_known, check_labels, check_number, described
-from ..core.device import full_precision
+from ..core.device import frozen, full_precision
 from ..core.probe import probing, run_all, stretch
 from ..core.progress import tell_progress
 from ..models.nets import fuse
-from ..data.pairs import generator, to_float
+from ..data.pairs import to_float
+from ..core.random import generator
 from ..sets.sets import check_latents
-from ..attack.strong import Ball, worst_case
+from ..attack.strong import worst_case
+from ..attack.attack import Ball
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #3071024b
 def check_level(

@@ -17,7 +17,8 @@ from ..core.paths import runs_dir
 from ..core.rows import read_rows, write_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import resolve_data
-from ..data.pairs import evaluation_pairs, generator, load_views, split_by_seed
+from ..data.pairs import evaluation_pairs, load_views, split_by_seed
+from ..core.random import generator
 from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth

@@ -21,7 +21,8 @@ from ..core.paths import repo_root, runs_dir
 from ..core.rows import read_rows, write_rows
 from ..data.corrupted import BLOCK, Corrupted, corrupted_file, extend_store, open_corrupted
 from ..data.images import class_names, load_images
-from ..data.pairs import generator, load_views
+from ..data.pairs import load_views
+from ..core.random import generator
 from .section import Section, step
 from ..report import plots
 from ..report.corruption_plots import FAMILY_OF, IN_ORDER, IN_USE, MARKS, find_role, mark_label

@@ -15,7 +15,8 @@ import torch
 from fastcore.basics import patch
 from ..core.paths import package_root, runs_dir
 from ..core.rows import read_rows, write_rows
-from ..data.pairs import PAIRINGS, evaluation_pairs, generator, load_views, split_by_seed, to_float
+from ..data.pairs import PAIRINGS, evaluation_pairs, load_views, split_by_seed, to_float
+from ..core.random import generator
 from . import presets
 from .contents import ContentsSection, Searched
 from .section import step

@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from ..attack.attack import frozen
 from ..certify import smoothing
-from ..core.device import full_precision
+from ..core.device import frozen, full_precision
 from ..core.paths import runs_dir
 from ..core.random import generator
 from ..core.rows import read_rows, write_rows

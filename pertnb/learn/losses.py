@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from ..attack.attack import train_attack
 from ..core.checks import check_counts, check_known, check_number
 from ..core.device import frozen
-from ..data.pairs import on_cpu
+from ..core.random import on_cpu
 from ..sets.sets import PerturbationSet, project, sample_ball
 from ..attack.strong import PIXEL_EPS, pixel_train_attack
 from .parallel import gather_parts, share

@@ -13,9 +13,8 @@ import torch.nn as nn
 from ..attack.attack import pgd
 from ..core.checks import check_number
 from ..core.device import frozen
-from ..core.random import generator
+from ..core.random import generator, on_cpu
 from ..data.pair_source import check_source
-from ..data.pairs import on_cpu
 from .train import Schedule, build_from, fit
 from ..measure.excess import AIMS, FLAT, nearest_view, spread_of_views
 from ..measure.quality import mean_error

@@ -17,11 +17,12 @@ from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from ..core import memo
 from ..core.checks import check_columns, check_labels, check_number
-from ..attack.attack import frozen, many, nested_robustness
-from ..core.device import compile_set, full_precision
+from ..attack.attack import many, nested_robustness
+from ..core.device import compile_set, frozen, full_precision
 from ..models.nets import make_network
 from .losses import Bank, check_method, choose_point, cross_entropy, set_loss, spread
-from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
+from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, to_float
+from ..core.random import generator
 from ..core.paths import data_root
 from ..core.probe import probing, run_all, stretch
 from ..core.progress import tell_progress

@@ -14,10 +14,10 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from ..core import memo
-from ..attack.attack import Ball, frozen, maximise, pgd
+from ..attack.attack import Ball, maximise, pgd
 from ..attack.strong import AutoState
 from ..core.checks import check_columns, check_known, check_radii, described
-from ..core.device import full_precision
+from ..core.device import frozen, full_precision
 from ..core.progress import tell_progress
 from ..data.illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pairs, padding
 from .losses import MIXES, check_method, choose_point, set_loss

@@ -16,7 +16,8 @@ from ..data.affine import EPS_LINF, TRUTHS, apply_rts, draw_true_pairs
 from ..core.checks import check_counts, check_number
 from ..core.device import full_precision
 from .losses import check_method, choose_point, set_loss
-from ..data.pairs import generator, to_float
+from ..data.pairs import to_float
+from ..core.random import generator
 from .robust import is_correct, robust_rows
 from ..attack.strong import pixel_attack
 from .train import fit

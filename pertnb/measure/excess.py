@@ -19,7 +19,8 @@ from ..core.checks import check_number, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
 from ..core.progress import tell_progress
-from ..data.pairs import generator, to_float
+from ..data.pairs import to_float
+from ..core.random import generator
 from .quality import mean_error, nearest_points
 from ..sets.sets import project, sample_ball, with_radius
 

@@ -14,7 +14,8 @@ import pandas as pd
 import torch
 from scipy import stats
 from ..attack.attack import Ball, cross_entropies
-from ..data.pairs import PairsOf, draw_pairs, evaluation_pairs, generator
+from ..data.pairs import PairsOf, draw_pairs, evaluation_pairs
+from ..core.random import generator
 from ..measure.quality import Reading
 
 # %% ../../nbs/api/released/23_departures.ipynb #afc27dc2

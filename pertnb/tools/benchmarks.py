@@ -23,7 +23,8 @@ from ..core.paths import runs_dir
 from ..core.rows import append_rows, read_rows, write_rows
 from ..data import affine
 from ..data.images import load_images
-from ..data.pairs import PairsOf, draw_pairs, generator, load_views, to_float
+from ..data.pairs import PairsOf, draw_pairs, load_views, to_float
+from ..core.random import generator
 from ..experiments import presets
 from ..experiments.section import Section, step
 from ..learn import robust, train

@@ -453,7 +453,8 @@ def sample_command(args):
     from pertnb.experiments import own
     from pertnb.experiments.own_splits import mix_classes
     from pertnb.report import set_plots
-    from pertnb.data.pairs import generator, to_float
+    from pertnb.data.pairs import to_float
+    from pertnb.core.random import generator
     from pertnb.core.paths import atomic_write
     matplotlib.use("Agg")
     if Path(args.out).suffix not in (".png", ".pdf"): raise Usage(f"--out is a .png or .pdf file, not {args.out}")

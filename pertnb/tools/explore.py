@@ -16,10 +16,11 @@ from functools import cached_property
 import torch
 from IPython import get_ipython
 from PIL import Image
-from ..attack.attack import check_search, frozen, loss_and_right, pgd
+from ..attack.attack import check_search, loss_and_right, pgd
 from ..core.checks import check_known, described
-from ..core.device import full_precision
-from ..data.pairs import generator, to_float
+from ..core.device import frozen, full_precision
+from ..data.pairs import to_float
+from ..core.random import generator
 from ..data.pictures import take_visible
 from ..report.plots import as_uint8, label
 from ..sets.sets import check_latents, project, sample_ball

@@ -13,7 +13,8 @@ import sys
 import tempfile
 import torch
 from ..core.paths import repo_root
-from ..data.pairs import PairsOf, crop_flip, draw_crop_flip, generator, load_views, to_float
+from ..data.pairs import PairsOf, crop_flip, draw_crop_flip, load_views, to_float
+from ..core.random import generator
 from ..experiments import presets
 from ..learn import train
 from ..learn.learn import bound_loss
