@@ -17,7 +17,8 @@ from certifying import Judge
 from pertnb.certify import smoothing
 from pertnb.learn import robust, segment
 from pertnb.tools import stages
-from pertnb.data.pairs import Views, generator
+from pertnb.data.pairs import Views
+from pertnb.core.random import generator
 from pertnb.sets.sets import PerturbationSet
 from survive import Line, evaluate, until, validate
 from survive import fit as fit_line
