@@ -21,7 +21,7 @@ from pertnb.sets.sets import PerturbationSet
 CVAE = dict(name="cifar10_residual", latent=6, width=8, bottleneck=4, blocks=1, features=2, maps=1, patch=1, encoder_patch=1)
 NET = dict(name="resnet-8", width=8)
 STEPS = ["cvae", "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial", "kept", "smoothing"]
-KEPT = dict(kept=True, part=.5, mix="adversarial", steps=1, smoothing=.1, images=dict(real=.25, reflect=True, alternate=True))
+KEPT = dict(kept=True, part=.5, mix="adversarial", steps=1, label_smoothing=.1, images=dict(real=.25, reflect=True, alternate=True))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import torch
 torch.set_num_threads(1)
 
 from pertnb.data import pairs
-from pertnb.learn import learn, robust, train
+from pertnb.learn import learn, mend, robust, train
 from pertnb.models import cvae, nets
 from pertnb.data.pairs import Views
 from pertnb.core.random import generator
@@ -27,7 +27,7 @@ def views(n=96):
 
 
 def trainings():
-    "{name: arguments of fit}: a CVAE, and classifiers that draw from a set or are attacked in it."
+    "{name: arguments of fit}: a CVAE, one that is mended, and classifiers that draw from a set or are attacked in it."
     data = views()
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -38,6 +38,8 @@ def trainings():
     loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
     return dict(cvae=(lambda: cvae.make_cvae(**NARROW), learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2)), data.index, adam),
                 **{m: (classifier, l, data.index, sgd) for m, l in loss.items()},
+                mended=(lambda: mend.Mending(cvae.make_cvae(**NARROW)), mend.mend_loss(pairs.PairsOf(data), 2., mend.Mend(steps=2, tolerance=.01)),
+                        data.index, adam),
                 kept=(classifier, robust.classifier_loss("cvae_adversarial", data, pset, kept=True, part=.5, mix="adversarial", steps=1), data.index,
                       replace(sgd, micro=16, average=.5)))
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['EVERY', 'stuck', 'scale_gradient', 'Ball', 'replace_rows', 'SearchState', 'evaluate_points', 'maximise', 'Found',
-           'check_search', 'pgd', 'cross_entropies', 'last_point', 'train_attack', 'many', 'score', 'loss_and_right',
+           'check_search', 'pgd', 'cross_entropy', 'last_point', 'train_attack', 'many', 'score', 'loss_and_right',
            'Attacked', 'attack_classifier', 'nested_robustness']
 
 # %% ../../nbs/api/attack/08_attack.ipynb #6096f905
@@ -191,12 +191,13 @@ def pgd(
     return Found(found.best_d, found.best, found.zeros)
 
 # %% ../../nbs/api/attack/08_attack.ipynb #bd98919c
-def cross_entropies(
+def cross_entropy(
     logits, # (B, classes)
     y,      # labels (B,)
+    label_smoothing=0., # probability that is spread over all classes
 ):
     "Cross-entropy of each example, (B,)."
-    return F.cross_entropy(logits, y, reduction="none")
+    return F.cross_entropy(logits, y, reduction="none", label_smoothing=label_smoothing)
 
 
 def last_point(
@@ -209,7 +210,7 @@ def last_point(
 ):
     "The last point of a few steps of PGD on the cross-entropy, (B, D)."
     state = SearchState(ball, d.detach(), step, keep=None)
-    return maximise(lambda v, i: (cross_entropies(net(v).float(), y), None), state, steps).d
+    return maximise(lambda v, i: (cross_entropy(net(v).float(), y), None), state, steps).d
 
 
 def train_attack(
@@ -240,7 +241,7 @@ def many(
 def score(
     logits, # what a classifier gave
     y,      # labels (B,)
-    loss=cross_entropies, # (logits, y) -> (B,)
+    loss=cross_entropy, # (logits, y) -> (B,)
 ):
     "Loss (B,) and whether the classifier is right (B,); ValueError on NaN and on logits that do not fit the labels."
     if logits.ndim != 2 or len(logits) != len(y):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .attack import Ball, SearchState, cross_entropies, evaluate_points, last_point
+from .attack import Ball, SearchState, cross_entropy, evaluate_points, last_point
 from .attack import maximise, score
 from ..core.checks import check_counts, check_known, check_labels, check_number
 from ..core.device import frozen, full_precision
@@ -42,7 +42,7 @@ def dlr_loss(
     return margin(logits, y) / (top[:, 0] - top[:, 2]).clamp_min(1e-12)
 
 
-LOSSES = {"ce": cross_entropies, "margin": margin, "dlr": dlr_loss}
+LOSSES = {"ce": cross_entropy, "margin": margin, "dlr": dlr_loss}
 
 # %% ../../nbs/api/attack/14_strong.ipynb #7e1b4849
 class Composed(nn.Module):

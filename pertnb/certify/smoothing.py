@@ -24,7 +24,7 @@ from .sequential import plan_rounds, sequential_test
 from ..core import memo
 from ..core.checks import check_counts, check_known, check_labels, check_number, described
 from ..core.device import frozen, full_precision
-from ..core.probe import probing, run_all, stretch
+from ..core.probe import keep_ends, run_all, scale_votes, stretch
 from ..core.progress import tell_progress
 from ..models.nets import fuse
 from ..data.pairs import to_float
@@ -195,8 +195,7 @@ class Noisy(NoisyPoints):
         "Votes (len(i), classes, ...), int32, of images i in their next n draws."
         few = lambda k: self.count_all(i[:-(-k // n)], min(k, n)) # k draws: those of all images, without a probe
         alike = self.pset, self.model, n
-        votes = stretch(run_all("draws", few, len(i) * n, self.batch_size, alike), len(i))
-        return votes if probing() is None else n // votes.sum(1, keepdim=True) * votes # as if the others agreed
+        return scale_votes(stretch(run_all("draws", few, len(i) * n, self.batch_size, alike), len(i)), n)
 
     def count_all(self, i, n):
         "As `count`."
@@ -360,8 +359,7 @@ def certify_radii(
     seen, top = noisy.count(torch.arange(len(x), device=x.device), n0).max(1)
     tests = (sequential_test(seen.cpu().numpy(), n0, n, float(ndtr(r / sigma)), alpha, beta) for r in radii)
     asked, hits, done = [Deciding(test, top.shape) for test in tests], torch.zeros_like(top), 0
-    for look, total in enumerate(plan_rounds(n).tolist()):
-        if probing() and 0 < total < n: continue # a probe counts all the draws that are allowed
+    for look, total in keep_ends([*enumerate(plan_rounds(n).tolist())]):
         live = np.any([d.is_open() for d in asked], 0).nonzero()[0]
         if not len(live): break
         live = torch.from_numpy(live).to(x.device)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FEW', 'AWHILE', 'PATIENCE', 'LONG', 'PROBE', 'Cost', 'count_saved_bytes', 'follow_line', 'extrapolate', 'Clock',
-           'Bill', 'Meter', 'outline', 'Costs', 'probing', 'probe', 'repeat', 'run_all', 'stretch', 'keep_cost',
-           'stand_in']
+           'Bill', 'Meter', 'outline', 'Costs', 'probing', 'probe', 'repeat', 'run_all', 'stretch', 'scale_votes',
+           'keep_ends', 'keep_cost', 'stand_in']
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #73c05d1c
 import time
@@ -265,6 +265,21 @@ def stretch(
     "t itself; under a probe its rows stand for n."
     costs = probing()
     return t if costs is None else costs.copy_rows(t, n)
+
+# %% ../../nbs/api/core/00bb_probe.ipynb #60f87791
+def scale_votes(
+    votes, # of draws, by class (b, classes, ...)
+    n,     # draws wanted
+):
+    "The votes themselves; under a probe those of n draws, as if the others agreed with those that were made."
+    return votes if probing() is None else n // votes.sum(1, keepdim=True) * votes
+
+# %% ../../nbs/api/core/00bb_probe.ipynb #6778a8b7
+def keep_ends(
+    steps, # one or more, in order
+):
+    "The steps themselves; under a probe the first and the last, which stand for what may be left out."
+    return steps if probing() is None else steps[:1] + steps[1:][-1:]
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #cf37a243
 def keep_cost(

@@ -4,13 +4,12 @@
 
 # %% auto #0
 __all__ = ['MIXES', 'CleanPoint', 'decode_points', 'SamplePoint', 'NoisePoint', 'WorstPoint', 'Bank', 'KeptPoint', 'PixelPoint',
-           'choose_point', 'check_method', 'cross_entropy', 'mix_losses', 'spread', 'move_part', 'set_loss']
+           'choose_point', 'check_method', 'mix_losses', 'spread', 'move_part', 'set_loss']
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #321d2c63
 from dataclasses import dataclass
 import torch
-import torch.nn.functional as F
-from ..attack.attack import train_attack
+from ..attack.attack import cross_entropy, train_attack
 from ..core.checks import check_counts, check_known, check_number
 from ..core.device import frozen
 from ..core.random import on_cpu
@@ -206,15 +205,6 @@ def check_method(
     check_known("method", method, methods)
     if pset is None and method.startswith("cvae"):
         raise ValueError(f"{methods[method]} needs a perturbation set, got none")
-
-# %% ../../nbs/api/learn/10a_losses.ipynb #8c32345c
-def cross_entropy(
-    logits, # (B, classes)
-    y,      # labels (B,)
-    smoothing=0., # probability that is spread over all classes
-):
-    "Of each image, (B,)."
-    return F.cross_entropy(logits, y, reduction="none", label_smoothing=smoothing)
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #45978185
 MIXES = "max", "adversarial"

@@ -15,6 +15,7 @@ from ..core.checks import check_number
 from ..core.device import frozen
 from ..core.random import generator, on_cpu
 from ..data.pair_source import check_source
+from .parallel import share
 from .train import Schedule, build_from, fit
 from ..measure.excess import AIMS, FLAT, nearest_view, spread_of_views
 from ..measure.quality import mean_error
@@ -120,15 +121,17 @@ def mend_loss(
     check_source(source)
     def loss(module, i, gen, t):
         views = source.all_views(i, gen)
-        x, pairs = views[0], draw_partners(views, plan.views, gen)
-        cvae = getattr(module, "module", module).cvae
-        with torch.no_grad(): (mu, logvar), (mu_p, logvar_p) = cvae.posterior(*pairs), cvae.prior(x)
-        prior = mu_p, (logvar_p / 2).exp()
-        z = mu + (logvar / 2).exp() * torch.randn(mu.shape, generator=gen, device=gen.device)
-        error = mean_error(module(pairs[0], z), pairs[1])
+        pairs, cvae = draw_partners(views, plan.views, gen), getattr(module, "module", module).cvae
+        noise = torch.randn(len(pairs[0]), cvae.latent, generator=gen, device=gen.device)
         cpu = on_cpu(gen)
         aim = plan.aims[int(torch.randint(len(plan.aims), (), generator=cpu))]
-        start = sample_ball(len(i), cvae.latent, eps, cpu).to(x.device)
+        start = sample_ball(len(i), cvae.latent, eps, cpu).to(noise.device)
+        each, start, noise, *pairs = share(views.transpose(0, 1), start, noise, *pairs)
+        views = each.transpose(0, 1)
+        x = views[0]
+        with torch.no_grad(): (mu, logvar), (mu_p, logvar_p) = cvae.posterior(*pairs), cvae.prior(x)
+        prior = mu_p, (logvar_p / 2).exp()
+        error = mean_error(module(pairs[0], mu + (logvar / 2).exp() * noise), pairs[1])
         u = find_far(cvae, x, views, aim, start, plan.reach * eps, plan.steps, prior)
         points = module(x, u * prior[1] + prior[0]).clamp(0, 1)
         excess = nearest_view(points, views)

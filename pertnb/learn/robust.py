@@ -17,10 +17,10 @@ from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from ..core import memo
 from ..core.checks import check_columns, check_labels, check_number
-from ..attack.attack import many, nested_robustness
+from ..attack.attack import cross_entropy, many, nested_robustness
 from ..core.device import compile_set, frozen, full_precision
 from ..models.nets import make_network
-from .losses import Bank, check_method, choose_point, cross_entropy, set_loss, spread
+from .losses import Bank, check_method, choose_point, set_loss, spread
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, to_float
 from ..core.random import generator
 from ..core.paths import data_root
@@ -93,30 +93,30 @@ def classifier_loss(
     method,    # one of METHODS
     views,     # Views of the training images
     pset=None, # PerturbationSet, for the two CVAE methods
-    pad=4,     # of the crop
     mix="max", # one of losses.MIXES, for adversarial training
     part=1.,   # of each batch that the method moves; the rest stays at x
     kept=False, # adversarial training from latents that are kept (`KeptPoint`)
-    smoothing=0., # of labels
-    images=None,  # dict(pad=, real=, reflect=, alternate=, mirror=) of `draw_images`
+    label_smoothing=0.,
+    images=None, # dict(pad=, real=, reflect=, alternate=, mirror=) of `draw_images`
     **attack,  # steps=, step_size=, random_start=, freeze= of `WorstPoint`, for adversarial training
 ):
     "A loss for `fit`: mean cross-entropy of what the method trains on; logs the accuracy on it."
     check_method(method, METHODS, pset)
-    check_number("pad", pad, whole=True)
-    draw = partial(draw_images, views, method=method, **{"pad": pad, **(images or {})})
+    images = dict(pad=4) | (images or {})
+    check_number("pad", images["pad"], whole=True)
+    draw = partial(draw_images, views, method=method, **images)
     if kept and method.startswith("cvae_adversarial"): attack |= dict(bank=Bank(len(views.images), pset.latent))
     point = choose_point(method, pset, **attack)
-    return set_loss(draw, point, partial(cross_entropy, smoothing=smoothing), mix, part)
+    return set_loss(draw, point, partial(cross_entropy, label_smoothing=label_smoothing), mix, part)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #69bf8d6b
 def judging_arguments(
     attack, # arguments of `classifier_loss` in training
 ):
     "Those for images set aside: no crops, plain labels, and ten steps of PGD in place of kept latents."
-    images = {k: v for k, v in (attack.get("images") or {}).items() if k == "real"}
+    images = {k: v for k, v in (attack.get("images") or {}).items() if k == "real"} | dict(pad=0)
     longer = dict(kept=False, steps=10, step_size=0.2) if attack.get("kept") else {}
-    return attack | dict(smoothing=0., images=images) | longer
+    return attack | dict(label_smoothing=0., images=images) | longer
 
 # %% ../../nbs/api/learn/11_robust.ipynb #729e3ae9
 def mean_loss(
@@ -147,7 +147,7 @@ def validation_loss(
 ):
     "validate(module) for `fit`: the method's mean loss on the images, the same draws at every call."
     if attack.get("kept"): views = views.on(views.index[:500])
-    return mean_loss(classifier_loss(method, views, pset, pad=0, **judging_arguments(attack)), views, seed, batch_size)
+    return mean_loss(classifier_loss(method, views, pset, **judging_arguments(attack)), views, seed, batch_size)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #c96df320
 def build_classifier(
@@ -186,12 +186,11 @@ def train_classifier(
     attack=None, # other arguments of `classifier_loss`
     validation=None, # Views of the images set aside, for early stopping
     seed=0,
-    pad=4,      # of the crop; 0: neither crop nor flip
     **kw,       # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a method: returns it in eval mode, and its log."
     attack = attack or {}
-    loss = classifier_loss(method, views, compile_set(pset, schedule.compile), pad, **attack)
+    loss = classifier_loss(method, views, compile_set(pset, schedule.compile), **attack)
     if validation is not None: kw |= dict(validate=validation_loss(method, validation, pset, seed, **attack))
     return fit_classifier(method, loss, views, schedule, net, start, seed, **kw)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy import stats
-from ..attack.attack import Ball, cross_entropies
+from ..attack.attack import Ball, cross_entropy
 from ..data.pairs import PairsOf, draw_pairs, evaluation_pairs
 from ..core.random import generator
 from ..measure.quality import Reading
@@ -139,7 +139,7 @@ def score_unguarded(
     logits, y, # as of attack.score
 ):
     "Cross-entropy (B,) and whether the classifier is right (B,); NaN is not an error."
-    return cross_entropies(logits, y), logits.argmax(1) == y
+    return cross_entropy(logits, y), logits.argmax(1) == y
 
 
 UNGUARDED = dict(ball=UnguardedBall, judge=score_unguarded) # arguments of attack.attack_classifier
