@@ -33,16 +33,16 @@ class Judge(torch.nn.Module):
 
 def certify(folder):
     "Rows of all images. An image that has a row is not certified again, and none twice."
-    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=generator("certified images")), [], memo.rows
+    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=generator("certified images")), [], memo.make_rows
     there = set(images(folder))
 
     def counted(kept, name, todo, work, *args, **kw):
         return inner(kept, name, todo, lambda units: (seen.extend(units), work(units))[1], *args, **kw)
 
-    os.environ["PERTNB_RUNS"], memo.rows = str(folder), counted
+    os.environ["PERTNB_RUNS"], memo.make_rows = str(folder), counted
     try: return smoothing.certify_rows(PerturbationSet(Line(), 2.), Judge(), x, torch.zeros(N, dtype=torch.long), 1., n0=20, n=1000, chunk=CHUNK)
     finally:
-        memo.rows = inner
+        memo.make_rows = inner
         assert len(seen) == len(set(seen)) and not there & set(seen), "an image was certified twice"
 
 

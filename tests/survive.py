@@ -77,7 +77,7 @@ def evaluate(folder, batches=40):
     def work(images):
         rows = quality.evaluate_set(pset, x[images], x_tilde[images], generator("evaluation", images[0]), steps=2, n_samples=2)
         return rows.assign(image=images)
-    return memo.rows(kept, "rows", range(len(x)), work, chunk=4)
+    return memo.make_rows(kept, "rows", range(len(x)), work, chunk=4)
 
 
 def contents(path):

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from PIL import Image
 from ..core.arrays import find_fault, open_array, read_info, stamp_files
-from ..core.checks import check_counts, check_known, check_number, described
+from ..core.checks import check_counts, check_known, check_number, describe_value
 from .pairs import crop_flip, draw_crop_flip, to_float
 from ..core.paths import atomic_write, data_root, digest, locked, package_root, shorten_path
 from ..core.random import generator
@@ -245,7 +245,7 @@ class Scenes:
         for name, shape in shapes.items():
             t = getattr(self, name)
             if t.dtype != torch.uint8 or tuple(t.shape) != shape:
-                raise ValueError(f"{name} must be uint8 {shape}, got {described(t)}")
+                raise ValueError(f"{name} must be uint8 {shape}, got {describe_value(t)}")
 
     @property
     def name(self): return f"mip{self.mip}"

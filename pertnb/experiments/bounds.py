@@ -23,7 +23,7 @@ from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth
 from ..measure import theory
-from ..measure.excess import nearest_view, views_to_float
+from ..measure.excess import distance_to_views, views_to_float
 from ..models.cvae import CVAE
 from ..sets.sets import PerturbationSet, packaged_set, with_radius
 
@@ -70,7 +70,7 @@ def linear_rows(
     "Medians over pairs of the bounds and of the truth; ValueError where a bound is violated."
     model = theory.LinearGaussian(np.full(k, np.sqrt(np.expm1(K))), 2 * k, n, seed)
     r = theory.mahalanobis_radius(k, alpha)
-    rows = theory.bound_rows(*model.posterior(), model.error(), 2 * k, r, alpha)
+    rows = theory.bound_pairs(*model.posterior(), model.error(), 2 * k, r, alpha)
     truth = np.log10(model.expected(r))
     least = model.nearest(rows.eps_moments.values)
     holds = (model.nearest(rows.eps.values) <= rows.delta) & (least <= rows.delta) & (truth <= rows.log10_moments)
@@ -202,13 +202,13 @@ def measure_radii(self: Bounds):
     moments, m, by_radius, by_alpha = self.moments(), x[0].numel(), [], []
     for r in pset.eps * RADII:
         ball = with_radius(pset, r)
-        expected = theory.random_errors(ball, x, x_tilde, generator("radii", s.seed), s.n_points).mean(1)
+        expected = theory.measure_random_errors(ball, x, x_tilde, generator("radii", s.seed), s.n_points).mean(1)
         least = theory.necessary_subset(ball, x, x_tilde, s.pgd_steps)
-        bounds = theory.bound_rows(*moments, m, r, s.alpha)
+        bounds = theory.bound_pairs(*moments, m, r, s.alpha)
         medians = {form: (bounds[f"log10_{form}"] - np.log10(m)).median() for form in FORMS}
         by_radius.append(dict(r=r, least=least.mean() / m, expected=np.log10(expected / m).mean(), **medians))
     for alpha in ALPHAS:
-        means = theory.bound_rows(*moments, m, pset.eps, alpha)[["eps", "eps_moments", "delta"]].mean()
+        means = theory.bound_pairs(*moments, m, pset.eps, alpha)[["eps", "eps_moments", "delta"]].mean()
         by_alpha.append(dict(alpha=alpha, **means / [1, 1, m]))
     write_rows(self.rows_file("radii"), pd.DataFrame(by_radius))
     write_rows(self.rows_file("alphas"), pd.DataFrame(by_alpha))
@@ -308,11 +308,11 @@ def measure_painted(self: Bounds):
     end[:, int((sigma**2).mean(0).argmin())] = pset.eps
     rows = []
     for name, one in (("set", pset), ("painted", paint_beyond(pset, torch.tensor(active, device=self.device), r))):
-        random = theory.random_errors(one, x, x_tilde, generator("painted", s.seed), s.n_points)
+        random = theory.measure_random_errors(one, x, x_tilde, generator("painted", s.seed), s.n_points)
         least = theory.necessary_subset(one, x, x_tilde, s.pgd_steps)
         point = one.perturb(views[0].to(self.device), end.to(self.device)).cpu()
         rows.append(dict(row=name, pgd_ae=least.mean() / x[0].numel(), eae=random.mean() / x[0].numel(),
-                         excess=float(nearest_view(point, views).mean())))
+                         excess=float(distance_to_views(point, views).mean())))
     found = pd.DataFrame(rows)
     found.attrs |= dict(r=float(r), eps=pset.eps, active=int(active.sum()), latent=pset.latent, n=len(x),
                         inside=int((lengths <= r).sum()))

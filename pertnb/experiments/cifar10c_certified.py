@@ -301,7 +301,7 @@ def decide_rows(
             found = {name: values.cpu() for name, values in found.items()}
             parts.append(pd.DataFrame(dict(image=images, heading=heading, radius=radius) | found))
         return pd.concat(parts, ignore_index=True).assign(precision="float32")
-    return memo.rows(kept, "decisions", range(len(x) if most is None else min(most, len(x))), work, chunk)
+    return memo.make_rows(kept, "decisions", range(len(x) if most is None else min(most, len(x))), work, chunk)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #e61e0940
 @patch

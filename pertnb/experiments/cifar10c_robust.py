@@ -154,7 +154,7 @@ def judge_pairs(
         x, x_tilde, i, c = evaluation_pairs(test.on(torch.tensor(images, device=test.index.device)))
         rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", seed, images[0]), steps, n_samples)
         return rows.assign(image=i.cpu().numpy(), corruption=c.cpu().numpy(), precision="float32")
-    return memo.rows(kept, "pairs", test.index.tolist(), work, chunk)
+    return memo.make_rows(kept, "pairs", test.index.tolist(), work, chunk)
 
 
 @patch

@@ -473,7 +473,7 @@ class RealScene(ShownLights):
         scenes = self.find_real()
         if scenes is None: return None
         pset, (x, x_tilde, a, b) = self.learn(self.last)[0], self.pair_real()
-        near = quality.nearest(pset, x, x_tilde, self.settings.pgd_steps, batch_size=choose_batch(scenes.mip))
+        near = quality.measure_nearest(pset, x, x_tilde, self.settings.pgd_steps, batch_size=choose_batch(scenes.mip))
         none = quality.unchanged_error(x, x_tilde)
         lights = dict(light=a, light_tilde=b, frontal=[int(v) in FRONTAL for v in b])
         errors = dict(pgd_ae=near, none=none, norm=latent_norms(pset, x, x_tilde))
@@ -485,7 +485,7 @@ class RealScene(ShownLights):
         pset, (x, x_tilde, _, light) = self.learn(self.last)[0], self.pair_real()
         few = torch.arange(0, len(x), max(1, len(x) // n))[:n]
         x, x_tilde = (to_float(t[few].to(self.device)) for t in (x, x_tilde))
-        near = quality.nearest_points(pset, x, x_tilde, self.settings.pgd_steps)
+        near = quality.find_nearest_points(pset, x, x_tilde, self.settings.pgd_steps)
         return x, pset.perturb(x, near.u), x_tilde, light[few].tolist()
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #659c1216

@@ -29,7 +29,7 @@ from ..learn.robust import summarise
 from ..learn.train import Schedule
 from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
 from ..measure.excess import measure_legibility
-from ..measure.quality import METRICS, evaluate_set, mean_error, nearest, seed_metrics, unchanged_error
+from ..measure.quality import METRICS, evaluate_set, mean_error, measure_nearest, tabulate_seeds, unchanged_error
 from ..report.scoreboard import LOWER_IS_BETTER
 from ..report.tables import PAPER
 from ..sets.sets import PerturbationSet
@@ -255,7 +255,7 @@ class MnistComparison(MnistEvaluation):
     ):
         "Means and deviations over seeds: row, column, value, sd, n."
         rows = self.evaluated()
-        return seed_metrics(rows[rows.error == error])
+        return tabulate_seeds(rows[rows.error == error])
 
     def write_metrics(self):
         "The six metrics in cross-entropy, beside the paper's numbers; returns the table for display."
@@ -351,7 +351,7 @@ class MnistPoints(MnistVerdict):
         found = []
         for row in self.covered_rows():
             for fields, x, x_tilde in self.grid():
-                near = nearest(self.learn(row).pset, x, x_tilde, self.settings.pgd_steps)
+                near = measure_nearest(self.learn(row).pset, x, x_tilde, self.settings.pgd_steps)
                 none = (x - x_tilde).square().flatten(1).mean(1)
                 found.append(pd.DataFrame(dict(row=row, **fields, pgd_ae=near, none=none)))
         write_rows(self.folder / "coverage.csv", pd.concat(found))

@@ -15,7 +15,7 @@ from ..data.affine import TRUTHS, draw_true_pairs, frame, nearest_rts
 from .mnist import MNIST_PAPER, MNIST_SMOKE, GridPart, Mnist, MnistSettings
 from .presets import experiment
 from .section import AS_PRINTED
-from ..measure.quality import METRICS, seed_metrics
+from ..measure.quality import METRICS, tabulate_seeds
 from ..report.tables import PAPER
 from ..sets.sets import project
 
@@ -157,7 +157,7 @@ class RtsTraining(RtsMaps):
             found.append(self.evaluate_once(count(log), pset, 0, "bce"))
         whole = rows[(rows.row == row) & (rows.error == "bce") & (rows.seed == 0)]
         found.append(whole.assign(row=count(self.learn(row).log)))
-        return seed_metrics(pd.concat(found)).drop(columns="sd")
+        return tabulate_seeds(pd.concat(found)).drop(columns="sd")
 
     def write_shares(self):
         "The table of `evaluate_shares`; returns it for display."

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from ..certify import smoothing
 from ..core.paths import shorten_path
-from ..core.probe import probe, probing
+from ..core.probe import find_probe, probe
 from ..core.random import generator
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import PairsOf, to_float
@@ -114,7 +114,7 @@ def tell(
     line, # what is being done
 ):
     "Print a line to stderr; none while the cost is estimated."
-    if not probing(): print(line, file=sys.stderr, flush=True)
+    if not find_probe(): print(line, file=sys.stderr, flush=True)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #134eaf05
 class OwnParts(SearchedSection):
@@ -363,8 +363,8 @@ class AttackedClassifiers(OwnClassifiers):
         s, model, pset, (x, y) = self.settings, self.classifiers()[method], self.set(), self.attacked()
         radii = list(radii or own_report.name_radii(pset).values())
         tell(f"attacking {own_report.METHOD_NAMES.get(method, method)} on {len(x)} images at {len(radii)} radii")
-        pgd, _ = robust.robust_rows(model, pset, x, y, radii, steps=s.pgd_steps)
-        return pgd, robust.worst_rows(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
+        pgd, _ = robust.attack_by_pgd(model, pset, x, y, radii, steps=s.pgd_steps)
+        return pgd, robust.attack_by_autopgd(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #806fa2b9
 class JudgedClassifiers(AttackedClassifiers):
@@ -375,7 +375,7 @@ class JudgedClassifiers(AttackedClassifiers):
     ):
         "Rows of kinds 'clean' and 'perturbed' on all test images, 'robust' and 'worst' on those under attack."
         test = self.views()[2].to(self.device)
-        accuracy = robust.accuracy_rows(self.classifiers()[method], test, "perturbed", clean=True)
+        accuracy = robust.measure_accuracy(self.classifiers()[method], test, "perturbed", clean=True)
         return pd.concat([accuracy, *self.attack(method)], ignore_index=True).assign(method=method)
 
     @step

@@ -415,7 +415,7 @@ class ClassifierEffects(SurvivingImages):
         "Clean, perturbed and robust accuracy (%) of each classifier, written to classifiers.csv."
         rows, test = [], self.test().to(self.device)
         for (reading, seed), model in self.classifiers().items():
-            found = robust.accuracy_rows(model, test, "perturbed", clean=True).groupby("kind").correct.mean()
+            found = robust.measure_accuracy(model, test, "perturbed", clean=True).groupby("kind").correct.mean()
             held = 100 * self.survive(model).mean() if reading != "adam" else float("nan")
             rows.append(dict(reading=reading, seed=seed, clean=100 * found["clean"], perturbed=100 * found["perturbed"],
                              robust=held))

@@ -190,7 +190,7 @@ def check_attack(self: Benchmarks):
     (x, y), k, eps = self.first, self.settings.attack_steps, self.pset.eps
     size = eps * self.plan.train_step_size
     theirs = self.models.attack(x.contiguous(), y, eps, k, size)
-    ours = attack.train_attack(self.pset, self.classifier()[0], x, y, eps, k, size)
+    ours = attack.attack_in_training(self.pset, self.classifier()[0], x, y, eps, k, size)
     apart = (theirs - ours).norm(dim=1) / ours.norm(dim=1)
     if apart.median() >= 1e-2:
         raise ValueError(f"both attacks must find the same u, got a median distance of {apart.median():.1e}")
@@ -204,7 +204,7 @@ def race_training_attack(self: Benchmarks):
     (x, y), k, eps = self.first, self.settings.attack_steps, self.pset.eps
     size, model, contiguous = eps * self.plan.train_step_size, self.classifier()[0], x.contiguous()
     def ours():
-        with training_autocast(self.device): return attack.train_attack(self.pset, model, x, y, eps, k, size)
+        with training_autocast(self.device): return attack.attack_in_training(self.pset, model, x, y, eps, k, size)
     plainly = lambda: self.models.attack(contiguous, y, eps, k, size)
     return self.compare("Latent PGD step in training", "step", plainly, ours, k, k)
 
