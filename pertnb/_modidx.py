@@ -435,7 +435,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                             'pertnb/core/progress.py')},
             'pertnb.core.random': { 'pertnb.core.random.choose_generator': ( 'api/core/random.html#choose_generator',
                                                                              'pertnb/core/random.py'),
-                                    'pertnb.core.random.generator': ('api/core/random.html#generator', 'pertnb/core/random.py'),
+                                    'pertnb.core.random.make_generator': ('api/core/random.html#make_generator', 'pertnb/core/random.py'),
                                     'pertnb.core.random.on_cpu': ('api/core/random.html#on_cpu', 'pertnb/core/random.py')},
             'pertnb.core.roofline': { 'pertnb.core.roofline.Counter': ('api/core/roofline.html#counter', 'pertnb/core/roofline.py'),
                                       'pertnb.core.roofline.Counter.__init__': ( 'api/core/roofline.html#counter.__init__',

@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 from accelerate import PartialState
 from pertnb.certify import smoothing
 from pertnb.core import memo
-from pertnb.core.random import generator
+from pertnb.core.random import make_generator
 from pertnb.core.rows import read_rows, write_rows
 from pertnb.sets.sets import PerturbationSet
 from survive import Line, child, ended, results
@@ -27,13 +27,13 @@ class Judge(torch.nn.Module):
     "Three classes, linear in the pixels."
     def __init__(self):
         super().__init__()
-        self.w = torch.nn.Parameter(torch.randn(48, 3, generator=generator("judge")))
+        self.w = torch.nn.Parameter(torch.randn(48, 3, generator=make_generator("judge")))
     def forward(self, x): return (x - .5).flatten(1) @ self.w
 
 
 def certify(folder):
     "Rows of all images. An image that has a row is not certified again, and none twice."
-    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=generator("certified images")), [], memo.make_rows
+    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=make_generator("certified images")), [], memo.make_rows
     there = set(images(folder))
 
     def counted(kept, name, todo, work, *args, **kw):

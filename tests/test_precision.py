@@ -12,7 +12,7 @@ from pertnb.attack.attack import attack_classifier, attack_in_training
 from pertnb.models.cvae import make_cvae
 from pertnb.core.device import is_bf16_fast
 from pertnb.models.nets import make_classifier
-from pertnb.core.random import generator
+from pertnb.core.random import make_generator
 from pertnb.sets.sets import PerturbationSet, sample_ball
 
 NOTEBOOKS = "10_train", "11_robust", "14_strong", "16_smoothing", "12_benchmarks"
@@ -47,7 +47,7 @@ def parts():
     "A small set, a small classifier, and pairs of images with labels, all random: so margins are small."
     torch.manual_seed(0)
     pset, model = PerturbationSet(make_cvae(**NET), 3.), make_classifier("resnet-8", width=8).eval()
-    return pset, model, *torch.rand(2, 24, 3, 32, 32, generator=generator("precision")), torch.arange(24) % 10
+    return pset, model, *torch.rand(2, 24, 3, 32, 32, generator=make_generator("precision")), torch.arange(24) % 10
 
 
 def in_bytes(*images): return [(255 * x).byte() for x in images]
@@ -60,12 +60,12 @@ REPORTED = {
     "attack_classifier": lambda p, m, x, t, y: vars(attack_classifier(p, m, x, y, 3., 5)),
     "attack_strongly": lambda p, m, x, t, y: vars(strong.attack_strongly(p, m, x, y, 3., 5)),
     "attack_pixels": lambda p, m, x, t, y: vars(strong.attack_pixels(m, x, y, "l2", .1, 5)),
-    "evaluate_set": lambda p, m, x, t, y: quality.evaluate_set(p, x, t, generator("quality"), 3, 2).to_dict("list"),
+    "evaluate_set": lambda p, m, x, t, y: quality.evaluate_set(p, x, t, make_generator("quality"), 3, 2).to_dict("list"),
     "nearest": lambda p, m, x, t, y: dict(nearest=quality.measure_nearest(p, x, t, 3)),
     "is_correct": lambda p, m, x, t, y: dict(correct=robust.is_correct(m, x, y)),
     "latent_norms": lambda p, m, x, t, y: dict(norms=sets.latent_norms(p, *in_bytes(x, t))),
-    "posterior_moments": lambda p, m, x, t, y: dict(errors=theory.posterior_moments(p, x, t, generator("moments"), 2)[2].tolist()),
-    "measure_random_errors": lambda p, m, x, t, y: dict(errors=theory.measure_random_errors(p, x, t, generator("errors"), 2).tolist()),
+    "posterior_moments": lambda p, m, x, t, y: dict(errors=theory.posterior_moments(p, x, t, make_generator("moments"), 2)[2].tolist()),
+    "measure_random_errors": lambda p, m, x, t, y: dict(errors=theory.measure_random_errors(p, x, t, make_generator("errors"), 2).tolist()),
     "attack_maps": lambda p, m, x, t, y: dict(enumerate(segment.attack_maps(p, Maps(m).eval(), x, mapped(y), [1., 2.], 3))),
 }
 
@@ -86,7 +86,7 @@ def test_same_bits(name, parts, monkeypatch):
 
 def searched(p, m, x, y, loss):
     "The best points of AutoPGD."
-    start = sample_ball(len(x), p.latent, 3., generator("start"))
+    start = sample_ball(len(x), p.latent, 3., make_generator("start"))
     return strong.search(strong.Composed(p, m, x), y, strong.Ball(3.), start, 8, loss).best_d
 
 

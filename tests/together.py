@@ -13,7 +13,7 @@ from pertnb.data import pairs
 from pertnb.learn import learn, mend, robust, train
 from pertnb.models import cvae, nets
 from pertnb.data.pairs import Views
-from pertnb.core.random import generator
+from pertnb.core.random import make_generator
 from pertnb.sets.sets import PerturbationSet
 
 NARROW = dict(name="cifar10_residual", latent=8, width=8, bottleneck=4, blocks=1, features=2, patch=2, encoder_patch=4)
@@ -21,7 +21,7 @@ NARROW = dict(name="cifar10_residual", latent=8, width=8, bottleneck=4, blocks=1
 
 def views(n=96):
     "Smooth random images, and two corruptions of each."
-    x = torch.rand(n, 3, 8, 8, generator=generator("images")).repeat_interleave(4, 2).repeat_interleave(4, 3)
+    x = torch.rand(n, 3, 8, 8, generator=make_generator("images")).repeat_interleave(4, 2).repeat_interleave(4, 3)
     corrupted = torch.stack([1 - x, x / 2])
     return Views((255 * x).byte(), (255 * corrupted).byte(), torch.arange(n) % 10, torch.arange(n), ("negative", "dark"), "random")
 

@@ -259,11 +259,11 @@ def score_points(
     x, y,        # images (B, C, H, W), labels (B,)
     u,           # latents (B, K); a graph is kept if they want a gradient
     prior,       # of x
-    judge=score, # (logits, y) -> loss (B,), whether right (B,)
+    scorer=score, # (logits, y) -> loss (B,), whether right (B,)
 ):
     "Cross-entropy (B,) of the classifier at u, and whether it is right (B,)."
     with torch.set_grad_enabled(u.requires_grad): logits = model(pset.perturb(x, u, prior))
-    return judge(logits, y)
+    return scorer(logits, y)
 
 # %% ../../nbs/api/attack/08_attack.ipynb #ef062b75
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def attack_classifier(
     step_size=None, # default: eps / 20, as in the paper
     u=None,         # start (default: 0), projected into the ball
     ball=Ball,      # eps -> the ball that is searched
-    judge=score,    # (logits, y) -> loss (B,), whether right (B,)
+    scorer=score,   # (logits, y) -> loss (B,), whether right (B,)
 ):
     "Look for a misclassified point in each example's ball; where there is none, u is the point of highest loss seen."
     pset.check(x)
@@ -295,7 +295,7 @@ def attack_classifier(
     prior, region = pset.prior(x), ball(eps)
     start = x.new_zeros(len(x), pset.latent) if u is None else region.project(u.detach())
     state = SearchState(region, start, eps / 20 if step_size is None else step_size)
-    objective = lambda v, i: score_points(pset, model, x[i], y[i], v, tuple(p[i] for p in prior), judge)
+    objective = lambda v, i: score_points(pset, model, x[i], y[i], v, tuple(p[i] for p in prior), scorer)
     with frozen(model): found = maximise(objective, state, steps, leave=True)
     with torch.no_grad(): x_tilde = pset.perturb(x, found.best_d, prior)
     return Attacked(found.best_d, found.correct, found.zeros, x_tilde)

@@ -29,7 +29,7 @@ from ..core.probe import keep_ends, run_all, scale_votes, stretch
 from ..core.progress import tell_progress
 from ..models.nets import fuse
 from ..data.pairs import to_float
-from ..core.random import generator
+from ..core.random import make_generator
 from ..sets.sets import check_latents
 from ..attack.strong import find_worst_case
 from ..attack.attack import Ball
@@ -165,7 +165,7 @@ class NoisyPoints:
         batch_size=250, # images decoded and classified at a time; more than fit into a processor's cache take longer
     ):
         check_noise(pset, x, sigma, centre, batch_size)
-        self.generators = [generator("smoothing", seed, i, device=x.device) for i in name_images(ids, len(x))]
+        self.generators = [make_generator("smoothing", seed, i, device=x.device) for i in name_images(ids, len(x))]
         self.pset, self.model = fuse(pset), fuse(model)
         self.x, self.sigma, self.centre, self.batch_size = x, sigma, centre, batch_size
         priors = lambda n: [torch.cat(p) for p in zip(*map(pset.prior, x[:n].split(batch_size)))]
@@ -457,7 +457,7 @@ def attack_certified(
     reach = radius.to(x) * (1 - 1e-5)
     def attack(k): # k draws: those of all images, without a probe
         few = -(-k // draws)
-        net = Smoothed(pset, model, x[:few], reach[:few], sigma, generator("attacked noise", seed), min(k, draws))
+        net = Smoothed(pset, model, x[:few], reach[:few], sigma, make_generator("attacked noise", seed), min(k, draws))
         at_once = max(1, batch_size // draws)
         pace = min(20, steps / 2.5) # steps of PGD across the radius: it can cross it twice
         return find_worst_case(net, prediction[:few], Ball(1.), steps, restarts, seed, attacks, at_once, pace).d

@@ -24,7 +24,7 @@ from ..core.arrays import UNREADABLE, call_once
 from ..core.checks import describe_value
 from ..core.paths import atomic_write, data_root, digest, write_error
 from ..core.progress import tell_progress
-from ..core.random import generator
+from ..core.random import make_generator
 
 # %% ../../nbs/api/data/05b_corrupted.ipynb #b28cd992
 BLOCK = 1000
@@ -208,7 +208,7 @@ def extend_store(
         for name in wanted:
             tell_progress()
             clean = images[b * BLOCK:(b + 1) * BLOCK]
-            gen = generator(name, store.severity, store.source, b)
+            gen = make_generator(name, store.severity, store.source, b)
             y = corruptions.corrupt(name, clean, store.severity, gen).numpy()
             write_at(store.path, place_of(store, images.shape, name, b)[0], y)
             blocks[name][b:b + 1] = [digest(y)]

@@ -20,7 +20,7 @@ from .corrupted import let_go, official_cifar10c, open_corrupted
 from .images import load_images, published_order, random_pixels
 from ..core.paths import digest, locked
 from ..core.probe import find_probe
-from ..core.random import generator, on_cpu
+from ..core.random import make_generator
 
 # %% ../../nbs/api/data/06_pairs.ipynb #e5487520
 def split_images(
@@ -99,7 +99,7 @@ def split_by_seed(
     fraction=1/50, # share of the images set aside
 ):
     "The source on images to train on, and on those set aside."
-    return tuple(source.on(source.index[i]) for i in split_images(len(source), generator("split", seed), fraction))
+    return tuple(source.on(source.index[i]) for i in split_images(len(source), make_generator("split", seed), fraction))
 
 # %% ../../nbs/api/data/06_pairs.ipynb #a45a93a0
 def count_corruption(
@@ -113,7 +113,7 @@ def count_corruption(
     made = costs.results.get((*place, name), 0)
     if n <= made: return
     if name not in costs.measured:
-        work = lambda k: corruptions.corrupt(name, image.expand(k, *image.shape[1:]), 5, generator("probe"))
+        work = lambda k: corruptions.corrupt(name, image.expand(k, *image.shape[1:]), 5, make_generator("probe"))
         costs.measured[name] = costs.scale(work, 32)[0]
     costs.record("corruptions", replace((n - made) / 32 * costs.measured[name], memory=0.))
     costs.results[*place, name] = n

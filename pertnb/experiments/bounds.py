@@ -18,7 +18,7 @@ from ..core.rows import read_rows, write_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import resolve_data
 from ..data.pairs import evaluation_pairs, load_views, split_by_seed
-from ..core.random import generator
+from ..core.random import make_generator
 from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth
@@ -130,7 +130,7 @@ def learn_digits(self: Bounds,
     train, validation = split_by_seed(everything, self.seed, 1/60)
     pset, _ = learn_truth(s, train.to(self.device), validation, net or s.net(), "bce", device=self.device,
                           progress=False)
-    return pset, *draw_true_pairs(test, test.index, generator("test", self.seed, 0))[:2]
+    return pset, *draw_true_pairs(test, test.index, make_generator("test", self.seed, 0))[:2]
 
 
 @patch
@@ -150,7 +150,7 @@ def measure(self: Bounds,
 ):
     "Write the bounds and the measured errors of one set, one row per pair; returns the number of pairs."
     (pset, x, x_tilde), s = self.sets()[row], self.settings
-    gen = generator("theory", self.seed)
+    gen = make_generator("theory", self.seed)
     rows = theory.evaluate_bounds(pset, x, x_tilde, gen, s.alpha, s.n_points, s.pgd_steps)
     rows = rows.assign(row=row, k=pset.latent, m=x[0].numel(), selected=pset.eps)
     write_rows(self.rows_file(row), rows)
@@ -202,7 +202,7 @@ def measure_radii(self: Bounds):
     moments, m, by_radius, by_alpha = self.moments(), x[0].numel(), [], []
     for r in pset.eps * RADII:
         ball = with_radius(pset, r)
-        expected = theory.measure_random_errors(ball, x, x_tilde, generator("radii", s.seed), s.n_points).mean(1)
+        expected = theory.measure_random_errors(ball, x, x_tilde, make_generator("radii", s.seed), s.n_points).mean(1)
         least = theory.necessary_subset(ball, x, x_tilde, s.pgd_steps)
         bounds = theory.bound_pairs(*moments, m, r, s.alpha)
         medians = {form: (bounds[f"log10_{form}"] - np.log10(m)).median() for form in FORMS}
@@ -218,7 +218,7 @@ def measure_radii(self: Bounds):
 def moments(self: Bounds):
     "Posterior moments of the first set's pairs."
     pset, x, x_tilde = next(iter(self.sets().values()))
-    return theory.posterior_moments(pset, x, x_tilde, generator("moments", self.seed), self.settings.n_points)
+    return theory.posterior_moments(pset, x, x_tilde, make_generator("moments", self.seed), self.settings.n_points)
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #6bf19e7a
 def judge_theorem1(
@@ -299,7 +299,7 @@ def measure_painted(self: Bounds):
     "PGD AE, EAE and excess of the set as in the paper and of a painted one: a DataFrame, one row per set."
     pset, s, i = packaged_set("cifar10c_small").to(self.device), self.settings, self.test.index
     x, x_tilde = evaluation_pairs(self.test)[:2]
-    mu, sigma, _ = theory.posterior_moments(pset, x, x_tilde, generator("moments", s.seed), n=1)
+    mu, sigma, _ = theory.posterior_moments(pset, x, x_tilde, make_generator("moments", s.seed), n=1)
     active = (sigma**2).mean(0) < 0.9
     lengths = np.linalg.norm(mu * active, axis=1)
     r = min(1.001 * lengths.max(), 0.95 * pset.eps)
@@ -308,7 +308,7 @@ def measure_painted(self: Bounds):
     end[:, int((sigma**2).mean(0).argmin())] = pset.eps
     rows = []
     for name, one in (("set", pset), ("painted", paint_beyond(pset, torch.tensor(active, device=self.device), r))):
-        random = theory.measure_random_errors(one, x, x_tilde, generator("painted", s.seed), s.n_points)
+        random = theory.measure_random_errors(one, x, x_tilde, make_generator("painted", s.seed), s.n_points)
         least = theory.necessary_subset(one, x, x_tilde, s.pgd_steps)
         point = one.perturb(views[0].to(self.device), end.to(self.device)).cpu()
         rows.append(dict(row=name, pgd_ae=least.mean() / x[0].numel(), eae=random.mean() / x[0].numel(),

@@ -19,7 +19,7 @@ from statsmodels.stats.proportion import proportion_confint
 from ..certify import smoothing
 from ..core import memo
 from ..core.paths import runs_dir
-from ..core.random import generator
+from ..core.random import make_generator
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import evaluation_pairs, to_float
 from .cifar10c_robust import HEADINGS, KINDS, RobustCifar10C, tabulate_accuracy
@@ -147,7 +147,7 @@ def choose_inputs(self: Cifar10C,
     if kind == "clean": return views.images[views.index], views.index, ["none"] * len(views)
     _, x, i, c = evaluation_pairs(views)
     many = self.certified.views_each or len(views.names)
-    place = torch.rand(len(views), len(views.names), generator=generator("views", kind, self.seed)).argsort(1)
+    place = torch.rand(len(views), len(views.names), generator=make_generator("views", kind, self.seed)).argsort(1)
     chosen = (place.argsort(1) < many).flatten()
     names = [views.names[j] for j in c[chosen.to(c.device)].tolist()]
     return x[chosen.to(x.device)], i[chosen.to(i.device)], names

@@ -10,7 +10,7 @@ __all__ = ['RESAMPLING', 'NETWORKS', 'MNIST_RTS_PAPER', 'RtsSettings', 'rts_poin
 import pandas as pd
 import torch
 from ..core.checks import check_known
-from ..core.random import generator
+from ..core.random import make_generator
 from ..data.affine import TRUTHS, draw_true_pairs, frame, nearest_rts
 from .mnist import MNIST_PAPER, MNIST_SMOKE, GridPart, Mnist, MnistSettings
 from .presets import experiment
@@ -183,11 +183,11 @@ class MnistRts(RtsTraining):
         "Share of true partners and of the set's points that the classifier trained on true perturbations reads: dict."
         test, pset, (reader, _) = self.test_pairs(), self.first_set(), self.classifier("truth")
         i = test.index.repeat(draws)
-        pairs = draw_true_pairs(test, i, generator("read", self.seed))
+        pairs = draw_true_pairs(test, i, make_generator("read", self.seed))
         x, x_tilde, y = (t.to(self.device) for t in (*pairs[:2], test.labels[i]))
         with torch.no_grad():
             encoded = project(pset.encode(x, x_tilde), pset.eps)
             points = {"true partners": x_tilde, "encoder's points": pset.perturb(x, encoded),
-                      "random points": pset.sample(x, 1, generator("read too", self.seed))[:, 0],
+                      "random points": pset.sample(x, 1, make_generator("read too", self.seed))[:, 0],
                       "centre": pset.perturb(x, x.new_zeros(len(x), pset.latent))}
             return {name: float((reader(v).argmax(1) == y).float().mean()) for name, v in points.items()}

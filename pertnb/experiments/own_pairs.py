@@ -18,7 +18,7 @@ import torch
 from ..certify import smoothing
 from ..core.paths import shorten_path
 from ..core.probe import find_probe, probe
-from ..core.random import generator
+from ..core.random import make_generator
 from ..core.rows import read_rows, write_rows
 from ..data.pairs import PairsOf, to_float
 from . import own, own_classifiers, own_report, own_splits
@@ -196,7 +196,7 @@ class OwnSet(OwnTraining):
     @step
     def used(self):
         "Which latent dimensions are in use, bool (K,)."
-        held_out = PairsOf(self.views()[1]).held_out(generator("validation", self.seed))
+        held_out = PairsOf(self.views()[1]).held_out(make_generator("validation", self.seed))
         pairs = (to_float(t[:200].to(self.device)) for t in held_out)
         return own_report.find_used(self.training()[0].encode(*pairs))
 
@@ -231,7 +231,7 @@ class DescribedSet(OwnSet):
     def describe_latent(self):
         "How many latent dimensions are in use, and what the others do."
         x = to_float(self.pairs().validation.images[:50].to(self.device))
-        return own_report.describe_used(self.set(), x, self.used(), generator("latent", self.seed))
+        return own_report.describe_used(self.set(), x, self.used(), make_generator("latent", self.seed))
 
     def tell_saved(self):
         "'saved', and in which folder if it is the user's."
@@ -256,7 +256,8 @@ class OwnQuality(DescribedSet):
         "One row per test pair: the six metrics, `none` (the error of changing nothing), image, pair."
         s, (x, x_tilde, image, pair) = self.settings, self.test_pairs()
         tell(f"measuring the set on {len(x)} pairs")
-        found = quality.evaluate_set(self.set(), x, x_tilde, generator("quality", s.seed), s.pgd_steps, s.n_samples)
+        draws = make_generator("quality", s.seed)
+        found = quality.evaluate_set(self.set(), x, x_tilde, draws, s.pgd_steps, s.n_samples)
         return found.assign(none=self.unchanged(), image=image.numpy(), pair=pair.numpy())
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #ae7d9cbb
@@ -479,7 +480,7 @@ class OwnImages(TabledCertificates):
 
     def samples(self):
         "Four random points of the set of each image shown, (n, 4, C, H, W)."
-        return self.set().to(self.device).sample(self.shown(), 4, generator("samples", self.seed))
+        return self.set().to(self.device).sample(self.shown(), 4, make_generator("samples", self.seed))
 
     def interpolations(self):
         "From one real version of each image shown to another: both, and points on the straight line between them."

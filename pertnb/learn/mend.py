@@ -13,7 +13,7 @@ import torch.nn as nn
 from ..attack.attack import pgd
 from ..core.checks import check_number
 from ..core.device import frozen
-from ..core.random import generator, on_cpu
+from ..core.random import make_generator, on_cpu
 from ..data.pair_source import check_source
 from .parallel import share
 from .train import Schedule, build_from, fit
@@ -149,7 +149,7 @@ def measure_tolerance(
     "The mean over images of the largest distance of a view to the nearest other view of the same image."
     found = []
     for i in source.index[:n].split(20):
-        found.append(spread_of_views(source.all_views(i, generator("tolerance", device=i.device))).amax(0))
+        found.append(spread_of_views(source.all_views(i, make_generator("tolerance", device=i.device))).amax(0))
     return float(torch.cat(found).mean())
 
 # %% ../../nbs/api/learn/10b_mend.ipynb #496b4eba

@@ -22,7 +22,7 @@ from ..core.device import compile_set, frozen, full_precision
 from ..models.nets import make_network
 from .losses import Bank, check_method, choose_point, set_loss, spread_evenly
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, to_float
-from ..core.random import generator
+from ..core.random import make_generator
 from ..core.paths import data_root
 from ..core.probe import find_probe, run_all, stretch
 from ..core.progress import tell_progress
@@ -130,7 +130,7 @@ def mean_loss(
         def mean(n):
             total = 0
             for k, i in enumerate(views.index[:n].split(batch_size)):
-                value, _ = loss(module, i, generator("validation", seed, k, device=i.device), 0.)
+                value, _ = loss(module, i, make_generator("validation", seed, k, device=i.device), 0.)
                 total = total + value.detach() * len(i)
             return total / n
         return run_all("validation", mean, len(views), batch_size)
@@ -342,7 +342,7 @@ def attack_by_autopgd(
         i = torch.tensor(held.index[alive].to_numpy())
         if len(i):
             out = attack_strongly(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts,
-                                  generator("strong", seed, eps), attacks, count_at_once(x.device))
+                                  make_generator("strong", seed, eps), attacks, count_at_once(x.device))
             zeros[alive], alive[alive] = out.zero_gradients.cpu().numpy(), out.correct.cpu().numpy()
         parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=held.index,
                                        correct=alive.to_numpy(), zero_gradients=zeros.to_numpy())))

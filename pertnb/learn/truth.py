@@ -7,7 +7,6 @@ __all__ = ['DIGIT_METHODS', 'DigitNet', 'draw_digits', 'truth_loss', 'train_digi
            'is_correct_at_worst', 'evaluate_digits']
 
 # %% ../../nbs/api/learn/15a_truth.ipynb #0626dffe
-from dataclasses import replace
 from functools import partial
 import pandas as pd
 import torch
@@ -17,7 +16,7 @@ from ..core.checks import check_counts, check_number
 from ..core.device import full_precision
 from .losses import check_method, choose_point, set_loss
 from ..data.pairs import to_float
-from ..core.random import generator
+from ..core.random import make_generator
 from .robust import attack_by_pgd, is_correct
 from ..attack.strong import attack_pixels
 from .train import fit
@@ -140,7 +139,7 @@ def evaluate_digits(
     seed=0,   # of the random perturbations
 ):
     "Rows of clean, random, worst and robust predictions: kind, corruption, eps, image, correct."
-    x, x_tilde, _ = draw_true_pairs(test, test.index, generator("judge", seed, device=test.images.device))
+    x, x_tilde, _ = draw_true_pairs(test, test.index, make_generator("judge", seed, device=test.images.device))
     y, i = test.labels[test.index], test.index.cpu().numpy()
     outcomes = dict(clean=is_correct(model, x, y), random=is_correct(model, x_tilde, y),
                     worst=is_correct_at_worst(model, test, steps))

@@ -10,7 +10,6 @@ __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'LEGIBLE', 'views_to_fl
 
 # %% ../../nbs/api/measure/10_excess.ipynb #8feb2293
 from typing import NamedTuple
-import numpy as np
 import pandas as pd
 import torch
 from ..attack.attack import Ball, cross_entropy, maximise
@@ -20,7 +19,6 @@ from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
 from ..core.progress import tell_progress
 from ..data.pairs import to_float
-from ..core.random import generator
 from .quality import find_nearest_points, mean_error
 from ..sets.sets import project, sample_ball, with_radius
 

@@ -20,7 +20,7 @@ from ..core import memo
 from ..core.device import choose_device
 from ..core.paths import device_name
 from ..core.probe import Cost, probe, run_all
-from ..core.random import generator
+from ..core.random import make_generator
 from ..core.roofline import measure_throughput
 from ..data.images import load_images, resolve_data
 from ..data.pairs import load_views
@@ -48,7 +48,7 @@ def corrupt_all(
     device, # torch.device
 ):
     "The corrupted images, uint8 (N, 3, H, W)."
-    work = lambda n: corruptions.corrupt(name, x[:n].to(device), level, generator("corruptions", device=device))
+    work = lambda n: corruptions.corrupt(name, x[:n].to(device), level, make_generator("corruptions", device=device))
     return run_all("corruptions at all severities", work, len(x), 1000, name)
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #a40f5165

@@ -20,7 +20,7 @@ from ..attack.attack import check_search, pgd, score_points
 from ..core.checks import check_known, describe_value
 from ..core.device import frozen, full_precision
 from ..data.pairs import to_float
-from ..core.random import generator
+from ..core.random import make_generator
 from ..data.pictures import take_visible
 from ..report.plots import as_uint8, label
 from ..sets.sets import check_latents, project, sample_ball
@@ -52,7 +52,7 @@ def decoder_directions(
     n=4,  # points of the ball
 ):
     "Orthonormal directions as rows (K, K), greatest change first, and the change of the image per unit of u (K,)."
-    points = sample_ball(n, pset.latent, pset.eps, generator("directions")).to(x)
+    points = sample_ball(n, pset.latent, pset.eps, make_generator("directions")).to(x)
     each = [jacobian(pset, x, u[None]).double() for u in points]
     values, vectors = torch.linalg.eigh(sum(J.T @ J for J in each) / n)
     rows = vectors.T.flip(0)
