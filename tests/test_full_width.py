@@ -7,6 +7,7 @@ import torch
 
 from pertnb import corruptions
 from pertnb.attack import attack
+from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn, robust, train
@@ -30,7 +31,7 @@ def alone(tmp_path, monkeypatch):
 def views():
     "Eight photographs, and the twelve corruptions of each."
     images, labels = (t[::500][:8].contiguous() for t in load_images("photos", "train"))
-    corrupted = [corruptions.corrupt(c, images, 5, pairs.generator(c)) for c in corruptions.TRAIN]
+    corrupted = [corruptions.corrupt(c, images, 5, make_generator(c)) for c in corruptions.TRAIN]
     return pairs.Views(images, torch.stack(corrupted), labels, torch.arange(8), corruptions.TRAIN, "eight photographs")
 
 
@@ -53,7 +54,7 @@ def test_perturbation_set(preset, views, capsys):
     pset, log = learn.learn_set(replace(settings, epochs=1., batch_size=4, mend_images=8), views, views.on(views.index[:1]), "centered", device="cpu", progress=False, log_every=1)
     assert len(log) == 2 and log.loss.notna().all() and pset.latent == 512
     x, x_tilde, *_ = pairs.evaluation_pairs(views, n=1)
-    assert len(quality.evaluate_set(pset, x[:2], x_tilde[:2], pairs.generator(0), steps=1, n_samples=1)) == 2
+    assert len(quality.evaluate_set(pset, x[:2], x_tilde[:2], make_generator(0), steps=1, n_samples=1)) == 2
 
 
 @pytest.mark.parametrize("preset", ["fast", "paper"])

@@ -9,6 +9,7 @@ from torch._dynamo.utils import counters
 
 from pertnb import corruptions
 from pertnb.certify import smoothing
+from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.learn import robust, smoothed, train
 from pertnb.models.cvae import make_cvae
@@ -29,7 +30,7 @@ def views():
     "Sixteen photographs and two corruptions of each."
     images, labels = (t[::200][:16].contiguous() for t in load_images("photos", "train"))
     names = ("contrast", "fog")
-    return pairs.Views(images, torch.stack([corruptions.corrupt(c, images, 5, pairs.generator(c)) for c in names]), labels, torch.arange(16), names, "sixteen")
+    return pairs.Views(images, torch.stack([corruptions.corrupt(c, images, 5, make_generator(c)) for c in names]), labels, torch.arange(16), names, "sixteen")
 
 
 def built(what, views, device="cpu"):
@@ -62,8 +63,7 @@ class PretendGenerator:
 @contextmanager
 def pretend_gpu(monkeypatch):
     "The device `meta` in place of a GPU: to ask a tensor for a value, to copy one back or to mix devices is an error, as each would wait for a GPU or fail on it."
-    real = pairs.generator
-    monkeypatch.setattr(train, "generator", lambda *key, device="cpu": PretendGenerator() if torch.device(device).type == "meta" else real(*key, device=device))
+    monkeypatch.setattr(train, "make_generator", lambda *key, device="cpu": PretendGenerator() if torch.device(device).type == "meta" else make_generator(*key, device=device))
     for name in ("rand", "randn", "randint"): # a draw from a PretendGenerator is a tensor of its shape
         monkeypatch.setattr(torch, name, lambda *args, f=getattr(torch, name), **kw: f(*args, **{k: v for k, v in kw.items() if not isinstance(v, PretendGenerator)}))
     yield
@@ -109,7 +109,7 @@ def test_bf16(what, views):
     "Under autocast to bf16 the loss is the same within a few per cent, and its gradient points the same way."
     def found(context):
         module, loss, _ = built(what, views)
-        with context: value, _ = loss(module, views.index, pairs.generator(0), .5)
+        with context: value, _ = loss(module, views.index, make_generator(0), .5)
         value.backward()
         return float(value.detach()), torch.cat([p.grad.flatten() for p in module.parameters()])
     (plain, g), (half, h) = found(nullcontext()), found(torch.autocast("cpu", torch.bfloat16))
