@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb", submod_attrs={
     "attack.attack": ["attack_classifier"],
     "attack.latent_model": ["LatentModel"],
-    "attack.strong": ["strong_attack"],
+    "attack.strong": ["attack_strongly"],
     "attack.transforms": ["RandomPerturbation", "WorstPerturbation"],
     "data.images": ["load_images"],
     "experiments.any_classifier": ["evaluate"],

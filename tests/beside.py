@@ -22,14 +22,14 @@ def note(folder, names):
 
 def watch(folder):
     "From now on this process notes what it makes."
-    part, rows = memo.part, memo.rows
+    part, rows = memo.make_part, memo.make_rows
 
     def noted(work, names):
         note(folder, names)
         return work()
-    memo.part = lambda kept, name, work, last=True, *args: part(
+    memo.make_part = lambda kept, name, work, last=True, *args: part(
         kept, name, lambda *given: noted(lambda: work(*given), [name]), last, *args)
-    memo.rows = lambda kept, name, todo, work, *args, **kw: rows(
+    memo.make_rows = lambda kept, name, todo, work, *args, **kw: rows(
         kept, name, todo, lambda units: noted(lambda: work(units), units), *args, **kw)
 
 

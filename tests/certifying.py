@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 from accelerate import PartialState
 from pertnb.certify import smoothing
 from pertnb.core import memo
-from pertnb.data.pairs import generator
+from pertnb.core.random import make_generator
 from pertnb.core.rows import read_rows, write_rows
 from pertnb.sets.sets import PerturbationSet
 from survive import Line, child, ended, results
@@ -27,22 +27,22 @@ class Judge(torch.nn.Module):
     "Three classes, linear in the pixels."
     def __init__(self):
         super().__init__()
-        self.w = torch.nn.Parameter(torch.randn(48, 3, generator=generator("judge")))
+        self.w = torch.nn.Parameter(torch.randn(48, 3, generator=make_generator("judge")))
     def forward(self, x): return (x - .5).flatten(1) @ self.w
 
 
 def certify(folder):
     "Rows of all images. An image that has a row is not certified again, and none twice."
-    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=generator("certified images")), [], memo.rows
+    x, seen, inner = .3 + .4 * torch.rand(N, 3, 4, 4, generator=make_generator("certified images")), [], memo.make_rows
     there = set(images(folder))
 
     def counted(kept, name, todo, work, *args, **kw):
         return inner(kept, name, todo, lambda units: (seen.extend(units), work(units))[1], *args, **kw)
 
-    os.environ["PERTNB_RUNS"], memo.rows = str(folder), counted
+    os.environ["PERTNB_RUNS"], memo.make_rows = str(folder), counted
     try: return smoothing.certify_rows(PerturbationSet(Line(), 2.), Judge(), x, torch.zeros(N, dtype=torch.long), 1., n0=20, n=1000, chunk=CHUNK)
     finally:
-        memo.rows = inner
+        memo.make_rows = inner
         assert len(seen) == len(set(seen)) and not there & set(seen), "an image was certified twice"
 
 

@@ -15,7 +15,7 @@ from together import NARROW, views
 
 from pertnb import corruptions
 from pertnb.core import memo
-from pertnb.core.probe import probing
+from pertnb.core.probe import find_probe
 from pertnb.data import affine, corrupted, illumination, pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn
@@ -209,7 +209,7 @@ def traced():
 
     def placed(name, functions, /, **inputs):
         kept = place(name, functions, **inputs)
-        if probing(): return kept # nothing is kept there
+        if find_probe(): return kept # nothing is kept there
         tracer.start(lambda: memo.place(name, functions, **inputs).folder.name, sys._getframe(1))
         return kept
 

@@ -20,11 +20,11 @@ from pertnb.core import memo, rows as stored
 from pertnb.data import corrupted
 from pertnb.learn import train
 from pertnb.measure import quality
-from pertnb.data.pairs import generator
+from pertnb.core.random import make_generator
 from pertnb.sets.sets import PerturbationSet
 
 KILLS = 20
-X = torch.randn(64, 3, generator=generator("X"))
+X = torch.randn(64, 3, generator=make_generator("X"))
 Y = X @ torch.tensor([[1.], [2.], [3.]])
 
 
@@ -62,7 +62,7 @@ class Line(torch.nn.Module):
     latent, config = 3, {}
     def __init__(self):
         super().__init__()
-        self.W = torch.nn.Parameter(.05 * torch.randn(48, 3, generator=generator("W")))
+        self.W = torch.nn.Parameter(.05 * torch.randn(48, 3, generator=make_generator("W")))
     def prior(self, x): return torch.zeros(len(x), 3), torch.zeros(len(x), 3)
     def posterior(self, x, x_tilde): return (x_tilde - x).flatten(1) @ self.W, torch.zeros(len(x), 3)
     def decode(self, x, z): return x + (z @ self.W.T).view(-1, 3, 4, 4)
@@ -71,13 +71,13 @@ class Line(torch.nn.Module):
 def evaluate(folder, batches=40):
     "Rows of a perturbation set, appended batch by batch; goes on after the last one that is there."
     pset, os.environ["PERTNB_RUNS"] = PerturbationSet(Line(), 2.), str(folder)
-    x, x_tilde = torch.rand(2, 4 * batches, 3, 4, 4, generator=generator("images"))
+    x, x_tilde = torch.rand(2, 4 * batches, 3, 4, 4, generator=make_generator("images"))
     kept = memo.place("quality", quality.evaluate_set, pset=pset, x=x, x_tilde=x_tilde)
 
     def work(images):
-        rows = quality.evaluate_set(pset, x[images], x_tilde[images], generator("evaluation", images[0]), steps=2, n_samples=2)
+        rows = quality.evaluate_set(pset, x[images], x_tilde[images], make_generator("evaluation", images[0]), steps=2, n_samples=2)
         return rows.assign(image=images)
-    return memo.rows(kept, "rows", range(len(x)), work, chunk=4)
+    return memo.make_rows(kept, "rows", range(len(x)), work, chunk=4)
 
 
 def contents(path):

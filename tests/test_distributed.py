@@ -25,7 +25,7 @@ def test_processes_share_a_run(curves):
     assert curves[2][0]["logs"] == curves[2][1]["logs"]
 
 
-@pytest.mark.parametrize("name", ["cvae", "cifar10c", "cvae_augmentation", "cvae_adversarial", "kept"])
+@pytest.mark.parametrize("name", ["cvae", "cifar10c", "cvae_augmentation", "cvae_adversarial", "kept", "mended"])
 def test_same_curve(curves, name):
     "Every number that is logged, at every step; sums of another order let the curves drift apart slowly."
     one, two = curves[1][0]["logs"][name], curves[2][0]["logs"][name]

@@ -12,6 +12,7 @@ import torch
 
 from pertnb import corruptions
 from pertnb.attack import attack
+from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn, robust, train
@@ -35,7 +36,7 @@ def alone(tmp_path, monkeypatch):
 def views():
     "Eight photographs, and the twelve corruptions of each."
     images, labels = (t[::500][:8].contiguous() for t in load_images("photos", "train"))
-    corrupted = [corruptions.corrupt(c, images, 5, pairs.generator(c)) for c in corruptions.TRAIN]
+    corrupted = [corruptions.corrupt(c, images, 5, make_generator(c)) for c in corruptions.TRAIN]
     return pairs.Views(images, torch.stack(corrupted), labels, torch.arange(8), corruptions.TRAIN, "eight photographs")
 
 
@@ -58,7 +59,7 @@ def settings_of(experiment, preset):
 def per_image(names, images):
     "Seconds that these corruptions of an image take together."
     start = time.process_time()
-    for name in names: corruptions.corrupt(name, images, 5, pairs.generator(name))
+    for name in names: corruptions.corrupt(name, images, 5, make_generator(name))
     return (time.process_time() - start) / len(images)
 
 
@@ -91,7 +92,7 @@ def test_perturbation_set(preset, views):
     assert pset.latent == 512 and log.kl.gt(0).all()
     assert log.loss.tolist() == pytest.approx((3072 / 2 * log.mse + log.beta * log.kl).tolist(), rel=1e-3) and len(log) == 2
     x, x_tilde, *_ = pairs.evaluation_pairs(views, n=1)
-    rows = quality.evaluate_set(pset, x[:2], x_tilde[:2], pairs.generator(0), steps=1, n_samples=1)
+    rows = quality.evaluate_set(pset, x[:2], x_tilde[:2], make_generator(0), steps=1, n_samples=1)
     assert len(rows) == 2 and (rows.pgd_ae <= rows.enc_ae).all() and (rows.pgd_ae > 0).all()
 
 

@@ -9,11 +9,11 @@ from torch._dynamo.utils import counters
 
 from pertnb import corruptions
 from pertnb.certify import smoothing
+from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.learn import robust, smoothed, train
-from pertnb.attack.attack import frozen
 from pertnb.models.cvae import make_cvae
-from pertnb.core.device import as_written, compile_module, compile_set
+from pertnb.core.device import as_written, compile_module, compile_set, frozen
 from pertnb.data.images import load_images
 from pertnb.learn.learn import bound_loss
 from pertnb.models.nets import make_classifier
@@ -22,7 +22,7 @@ from pertnb.sets.sets import PerturbationSet
 CVAE = dict(name="cifar10_residual", latent=6, width=8, bottleneck=4, blocks=1, features=2, maps=1, patch=1, encoder_patch=1)
 NET = dict(name="resnet-8", width=8)
 STEPS = ["cvae", "standard", "cifar10c", "cvae_augmentation", "cvae_adversarial", "kept", "smoothing"]
-KEPT = dict(kept=True, part=.5, mix="adversarial", steps=1, smoothing=.1, images=dict(real=.25, reflect=True, alternate=True))
+KEPT = dict(kept=True, part=.5, mix="adversarial", steps=1, label_smoothing=.1, images=dict(real=.25, reflect=True, alternate=True))
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def views():
     "Sixteen photographs and two corruptions of each."
     images, labels = (t[::200][:16].contiguous() for t in load_images("photos", "train"))
     names = ("contrast", "fog")
-    return pairs.Views(images, torch.stack([corruptions.corrupt(c, images, 5, pairs.generator(c)) for c in names]), labels, torch.arange(16), names, "sixteen")
+    return pairs.Views(images, torch.stack([corruptions.corrupt(c, images, 5, make_generator(c)) for c in names]), labels, torch.arange(16), names, "sixteen")
 
 
 def built(what, views, device="cpu"):
@@ -63,8 +63,7 @@ class PretendGenerator:
 @contextmanager
 def pretend_gpu(monkeypatch):
     "The device `meta` in place of a GPU: to ask a tensor for a value, to copy one back or to mix devices is an error, as each would wait for a GPU or fail on it."
-    real = pairs.generator
-    monkeypatch.setattr(train, "generator", lambda *key, device="cpu": PretendGenerator() if torch.device(device).type == "meta" else real(*key, device=device))
+    monkeypatch.setattr(train, "make_generator", lambda *key, device="cpu": PretendGenerator() if torch.device(device).type == "meta" else make_generator(*key, device=device))
     for name in ("rand", "randn", "randint"): # a draw from a PretendGenerator is a tensor of its shape
         monkeypatch.setattr(torch, name, lambda *args, f=getattr(torch, name), **kw: f(*args, **{k: v for k, v in kw.items() if not isinstance(v, PretendGenerator)}))
     yield
@@ -110,7 +109,7 @@ def test_bf16(what, views):
     "Under autocast to bf16 the loss is the same within a few per cent, and its gradient points the same way."
     def found(context):
         module, loss, _ = built(what, views)
-        with context: value, _ = loss(module, views.index, pairs.generator(0), .5)
+        with context: value, _ = loss(module, views.index, make_generator(0), .5)
         value.backward()
         return float(value.detach()), torch.cat([p.grad.flatten() for p in module.parameters()])
     (plain, g), (half, h) = found(nullcontext()), found(torch.autocast("cpu", torch.bfloat16))

@@ -230,7 +230,7 @@ CASES = {
     "step of an attack": (lambda d: attack.attack_classifier(PSET, MODEL, X, Y, 1., step_size=INF), V, "step_size must be a finite number, at least 0, got inf"),
     "radii descending": (lambda d: attack.nested_robustness(PSET, MODEL, X, Y, [2., 1.]), V, "radii must be positive and ascending, got [2.0, 1.0]"),
     "radii nan": (lambda d: attack.nested_robustness(PSET, MODEL, X, Y, [NAN]), V, "radii must be a finite number above 0, got nan"),
-    "radii text": (lambda d: robust.robust_rows(MODEL, PSET, BYTES, Y, ["1"]), V, "radii must be a finite number above 0, got '1'"),
+    "radii text": (lambda d: robust.attack_by_pgd(MODEL, PSET, BYTES, Y, ["1"]), V, "radii must be a finite number above 0, got '1'"),
     "no radii": (lambda d: attack.nested_robustness(PSET, MODEL, X, Y, []), V, "radii must be positive and ascending, got []"),
     "optimizer": (lambda d: train.Schedule(optimizer="lion"), V, "unknown optimizer 'lion': known are adam, sgd"),
     "epochs nan": (lambda d: train.Schedule(epochs=NAN), V, "epochs must be a finite number above 0, got nan"),

@@ -57,7 +57,7 @@ def test_all_ran(found, ran):
     assert {("corruptions.weather", "fog"), ("corruptions.jpeg", "to_ycc"), ("data.corrupted", "extend_store"), ("core.paths", "digest")} <= seen["corruptions"]
     assert {("certify.smoothing", "radius_of"), ("certify.smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
     assert {("learn.train", "fit"), ("models.unet", "Down.forward"), ("data.illumination", "Scenes.gather")} <= seen["CVAE, lights"]
-    assert ("certify.smoothing", "can_gain") in seen["certificates, adaptive"] - seen["certificates"]
+    assert ("certify.smoothing", "bound_gain") in seen["certificates, adaptive"] - seen["certificates"]
     assert not {m for step in seen.values() for m, _ in step} & {"core.memo", *UNRELATED}
 
 

@@ -8,11 +8,11 @@ from pertnb.attack import strong
 from pertnb.learn import robust, segment
 from pertnb.measure import quality, theory
 from pertnb.sets import sets
-from pertnb.attack.attack import attack_classifier, train_attack
+from pertnb.attack.attack import attack_classifier, attack_in_training
 from pertnb.models.cvae import make_cvae
-from pertnb.core.device import fast_bf16
+from pertnb.core.device import is_bf16_fast
 from pertnb.models.nets import make_classifier
-from pertnb.data.pairs import generator
+from pertnb.core.random import make_generator
 from pertnb.sets.sets import PerturbationSet, sample_ball
 
 NOTEBOOKS = "10_train", "11_robust", "14_strong", "16_smoothing", "12_benchmarks"
@@ -47,7 +47,7 @@ def parts():
     "A small set, a small classifier, and pairs of images with labels, all random: so margins are small."
     torch.manual_seed(0)
     pset, model = PerturbationSet(make_cvae(**NET), 3.), make_classifier("resnet-8", width=8).eval()
-    return pset, model, *torch.rand(2, 24, 3, 32, 32, generator=generator("precision")), torch.arange(24) % 10
+    return pset, model, *torch.rand(2, 24, 3, 32, 32, generator=make_generator("precision")), torch.arange(24) % 10
 
 
 def in_bytes(*images): return [(255 * x).byte() for x in images]
@@ -58,14 +58,14 @@ def mapped(y): return y[:, None, None].expand(-1, 32, 32)
 
 REPORTED = {
     "attack_classifier": lambda p, m, x, t, y: vars(attack_classifier(p, m, x, y, 3., 5)),
-    "strong_attack": lambda p, m, x, t, y: vars(strong.strong_attack(p, m, x, y, 3., 5)),
-    "pixel_attack": lambda p, m, x, t, y: vars(strong.pixel_attack(m, x, y, "l2", .1, 5)),
-    "evaluate_set": lambda p, m, x, t, y: quality.evaluate_set(p, x, t, generator("quality"), 3, 2).to_dict("list"),
-    "nearest": lambda p, m, x, t, y: dict(nearest=quality.nearest(p, x, t, 3)),
+    "attack_strongly": lambda p, m, x, t, y: vars(strong.attack_strongly(p, m, x, y, 3., 5)),
+    "attack_pixels": lambda p, m, x, t, y: vars(strong.attack_pixels(m, x, y, "l2", .1, 5)),
+    "evaluate_set": lambda p, m, x, t, y: quality.evaluate_set(p, x, t, make_generator("quality"), 3, 2).to_dict("list"),
+    "nearest": lambda p, m, x, t, y: dict(nearest=quality.measure_nearest(p, x, t, 3)),
     "is_correct": lambda p, m, x, t, y: dict(correct=robust.is_correct(m, x, y)),
     "latent_norms": lambda p, m, x, t, y: dict(norms=sets.latent_norms(p, *in_bytes(x, t))),
-    "posterior_moments": lambda p, m, x, t, y: dict(errors=theory.posterior_moments(p, x, t, generator("moments"), 2)[2].tolist()),
-    "random_errors": lambda p, m, x, t, y: dict(errors=theory.random_errors(p, x, t, generator("errors"), 2).tolist()),
+    "posterior_moments": lambda p, m, x, t, y: dict(errors=theory.posterior_moments(p, x, t, make_generator("moments"), 2)[2].tolist()),
+    "measure_random_errors": lambda p, m, x, t, y: dict(errors=theory.measure_random_errors(p, x, t, make_generator("errors"), 2).tolist()),
     "attack_maps": lambda p, m, x, t, y: dict(enumerate(segment.attack_maps(p, Maps(m).eval(), x, mapped(y), [1., 2.], 3))),
 }
 
@@ -86,13 +86,13 @@ def test_same_bits(name, parts, monkeypatch):
 
 def searched(p, m, x, y, loss):
     "The best points of AutoPGD."
-    start = sample_ball(len(x), p.latent, 3., generator("start"))
+    start = sample_ball(len(x), p.latent, 3., make_generator("start"))
     return strong.search(strong.Composed(p, m, x), y, strong.Ball(3.), start, 8, loss).best_d
 
 
 TRAINING = {
-    "train_attack": lambda p, m, x, y: train_attack(p, m, x, y, 3., 2, .6),
-    "pixel_train_attack": lambda p, m, x, y: strong.pixel_train_attack(m, x, y, "l2", .5, 2),
+    "attack_in_training": lambda p, m, x, y: attack_in_training(p, m, x, y, 3., 2, .6),
+    "attack_pixels_in_training": lambda p, m, x, y: strong.attack_pixels_in_training(m, x, y, "l2", .5, 2),
     "search, ce": lambda p, m, x, y: searched(p, m, x, y, "ce"),
     "search, dlr": lambda p, m, x, y: searched(p, m, x, y, "dlr"),
 }
@@ -106,12 +106,12 @@ def test_searches_in_training(name, parts):
     with autocast(): inside = TRAINING[name](pset, model, x, y)
     assert inside.dtype == torch.float32 and inside.isfinite().all()
     assert not inside.equal(alone) # the networks did compute in bf16
-    if name.endswith("train_attack"): assert torch.cosine_similarity(inside.flatten(1), alone.flatten(1)).median() > .9
+    if name.endswith("in_training"): assert torch.cosine_similarity(inside.flatten(1), alone.flatten(1)).median() > .9
 
 
 def test_notebooks_in_the_other_precision(run):
     "nbdev_test runs them as this processor chooses; here they run as it doesn't."
-    other, pattern = "0" if fast_bf16("cpu") else "1", rf"^({'|'.join(NOTEBOOKS)})\.ipynb$"
+    other, pattern = "0" if is_bf16_fast("cpu") else "1", rf"^({'|'.join(NOTEBOOKS)})\.ipynb$"
     done = run("nbdev_test", "--file_re", pattern, "--n_workers", "2", "--do_print", PERTNB_BF16=other)
     said = done.stdout + done.stderr
     assert done.returncode == 0 and all(f"{name}.ipynb" in said for name in NOTEBOOKS), said

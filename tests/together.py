@@ -10,9 +10,10 @@ import torch
 torch.set_num_threads(1)
 
 from pertnb.data import pairs
-from pertnb.learn import learn, robust, train
+from pertnb.learn import learn, mend, robust, train
 from pertnb.models import cvae, nets
-from pertnb.data.pairs import Views, generator
+from pertnb.data.pairs import Views
+from pertnb.core.random import make_generator
 from pertnb.sets.sets import PerturbationSet
 
 NARROW = dict(name="cifar10_residual", latent=8, width=8, bottleneck=4, blocks=1, features=2, patch=2, encoder_patch=4)
@@ -20,13 +21,13 @@ NARROW = dict(name="cifar10_residual", latent=8, width=8, bottleneck=4, blocks=1
 
 def views(n=96):
     "Smooth random images, and two corruptions of each."
-    x = torch.rand(n, 3, 8, 8, generator=generator("images")).repeat_interleave(4, 2).repeat_interleave(4, 3)
+    x = torch.rand(n, 3, 8, 8, generator=make_generator("images")).repeat_interleave(4, 2).repeat_interleave(4, 3)
     corrupted = torch.stack([1 - x, x / 2])
     return Views((255 * x).byte(), (255 * corrupted).byte(), torch.arange(n) % 10, torch.arange(n), ("negative", "dark"), "random")
 
 
 def trainings():
-    "{name: arguments of fit}: a CVAE, and classifiers that draw from a set or are attacked in it."
+    "{name: arguments of fit}: a CVAE, one that is mended, and classifiers that draw from a set or are attacked in it."
     data = views()
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -37,6 +38,8 @@ def trainings():
     loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
     return dict(cvae=(lambda: cvae.make_cvae(**NARROW), learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2)), data.index, adam),
                 **{m: (classifier, l, data.index, sgd) for m, l in loss.items()},
+                mended=(lambda: mend.Mending(cvae.make_cvae(**NARROW)), mend.mend_loss(pairs.PairsOf(data), 2., mend.Mend(steps=2, tolerance=.01)),
+                        data.index, adam),
                 kept=(classifier, robust.classifier_loss("cvae_adversarial", data, pset, kept=True, part=.5, mix="adversarial", steps=1), data.index,
                       replace(sgd, micro=16, average=.5)))
 

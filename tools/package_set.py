@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from pertnb.core.paths import atomic_write, package_root, provenance, read_tensors
+from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn, mend
@@ -69,7 +70,7 @@ def say(part, found):
 def measure_set(pset, test, severities, seed):
     "The card's numbers, on every corruption of every test image: the six metrics, and what the set holds beside."
     x, x_tilde, image, _ = pairs.evaluation_pairs(test)
-    rows = quality.evaluate_set(pset, x, x_tilde, pairs.generator("quality", seed)).assign(image=image.numpy())
+    rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", seed)).assign(image=image.numpy())
     found = say("test", {r.metric: dict(mean=r.mean, se=r.se) for r in quality.mean_metrics(rows).itertuples(index=False)})
     contents = dict(inside=float((rows.norm <= pset.eps).mean()),
                     reached=float((rows.pgd_ae <= excess.TOLERANCE).mean()))
@@ -80,7 +81,7 @@ def measure_set(pset, test, severities, seed):
         contents[f"severity {severity}"] = {k: float(v) for k, v in near.items()}
         say(f"severity {severity}", contents[f"severity {severity}"])
     images, views = test.images[test.index], test.corrupted[:, test.index]
-    extremes = excess.find_extremes(pset, images, views, pairs.generator("extremes", seed))
+    extremes = excess.find_extremes(pset, images, views, make_generator("extremes", seed))
     contents |= {k: float(v) for k, v in excess.summarise_extremes(extremes.rows).items()}
     return dict(test=found, contents=say("contents", contents))
 
@@ -90,7 +91,7 @@ def measure_legible(pset, test, seed):
     reader, attacked = (packaged_classifier(method) for method in ("cifar10c", "standard"))
     i = test.index
     rows = excess.measure_legibility(pset, reader, attacked, test.images[i], test.labels[i], test.corrupted[:, i],
-                                     pairs.generator("legible", seed))
+                                     make_generator("legible", seed))
     return say("legibility", dict(n=len(i), **{k: float(v) for k, v in excess.summarise_legibility(rows).items()}))
 
 

@@ -12,6 +12,6 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.attack", submod_attrs={
     "attack": ["attack_classifier", "nested_robustness", "pgd"],
     "latent_model": ["LatentModel"],
-    "strong": ["pixel_attack", "strong_attack"],
+    "strong": ["attack_pixels", "attack_strongly"],
     "transforms": ["RandomPerturbation", "WorstPerturbation"],
 })

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LOSSES', 'ATTACKS', 'STRONG', 'PIXEL_EPS', 'margin', 'dlr_loss', 'Composed', 'Shifted', 'make_objective',
-           'checkpoints', 'AutoState', 'search', 'Attack', 'starts', 'seed_of', 'check_attack', 'Worst', 'worst_case',
-           'strong_attack', 'pixel_ball', 'pixel_attack', 'pixel_train_attack']
+           'plan_reviews', 'AutoState', 'search', 'Attack', 'make_starts', 'draw_seed', 'check_attack', 'Worst',
+           'find_worst_case', 'attack_strongly', 'make_pixel_ball', 'attack_pixels', 'attack_pixels_in_training']
 
 # %% ../../nbs/api/attack/14_strong.ipynb #62b60937
 import math
@@ -14,10 +14,10 @@ from typing import NamedTuple
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .attack import Ball, SearchState, cross_entropies, evaluate_points, frozen, last_point
+from .attack import Ball, SearchState, cross_entropy, evaluate_points, find_last_point
 from .attack import maximise, score
 from ..core.checks import check_counts, check_known, check_labels, check_number
-from ..core.device import full_precision
+from ..core.device import frozen, full_precision
 from ..core.probe import repeat
 from ..sets.sets import check_images, check_latents
 
@@ -42,7 +42,7 @@ def dlr_loss(
     return margin(logits, y) / (top[:, 0] - top[:, 2]).clamp_min(1e-12)
 
 
-LOSSES = {"ce": cross_entropies, "margin": margin, "dlr": dlr_loss}
+LOSSES = {"ce": cross_entropy, "margin": margin, "dlr": dlr_loss}
 
 # %% ../../nbs/api/attack/14_strong.ipynb #7e1b4849
 class Composed(nn.Module):
@@ -96,7 +96,7 @@ def make_objective(
     return objective
 
 # %% ../../nbs/api/attack/14_strong.ipynb #7c0d7afe
-def checkpoints(
+def plan_reviews(
     steps, # gradient steps in all
 ):
     "Steps at which AutoPGD reviews its progress: {step: steps since the one before}."
@@ -116,7 +116,7 @@ class AutoState(SearchState):
     ):
         full = lambda value: d.new_full((len(d),), value)
         super().__init__(ball, d, full(2 * ball.eps))
-        self.checkpoints, self.before, self.best_grad = checkpoints(steps), d.clone(), torch.zeros_like(d)
+        self.checkpoints, self.before, self.best_grad = plan_reviews(steps), d.clone(), torch.zeros_like(d)
         self.last, self.rises, self.mark = full(math.inf), full(0), full(-math.inf)
         self.halved = torch.zeros_like(self.correct)
 
@@ -180,7 +180,7 @@ ATTACKS = {"pgd": Attack("ce", auto=False, random=False), "pgd-random": Attack("
 STRONG = "pgd", "pgd-random", "apgd-ce", "apgd-dlr"
 
 # %% ../../nbs/api/attack/14_strong.ipynb #2db595df
-def starts(
+def make_starts(
     name,   # one of ATTACKS
     n, k,   # examples, dimensions
     ball,   # Ball
@@ -197,7 +197,7 @@ def starts(
         yield ball.sample(n, k, torch.Generator().manual_seed(this)).to(device)
 
 
-def seed_of(
+def draw_seed(
     gen, # torch.Generator or None
 ):
     "A seed drawn from a generator; 0 for None."
@@ -232,7 +232,7 @@ class Worst:
 
 # %% ../../nbs/api/attack/14_strong.ipynb #780b1bcb
 @full_precision()
-def worst_case(
+def find_worst_case(
     net,      # Composed or Shifted
     y,        # labels (B,)
     ball,     # Ball
@@ -260,12 +260,13 @@ def worst_case(
         run("centre", worst_d, 0, "ce", 1.)
         for name in attacks:
             step = None if ATTACKS[name].auto else ball.eps / pace
-            for d in starts(name, n, k, ball, restarts, seed, y.device): run(name, d, steps, ATTACKS[name].loss, step)
+            for d in make_starts(name, n, k, ball, restarts, seed, y.device):
+                run(name, d, steps, ATTACKS[name].loss, step)
     with torch.no_grad(): x_tilde = torch.cat([net.images(worst_d[i], i) for i in every.split(batch_size)])
     return Worst(worst_d, correct, worst, zeros, broken_by, x_tilde.clamp(0, 1))
 
 # %% ../../nbs/api/attack/14_strong.ipynb #1cf6948e
-def strong_attack(
+def attack_strongly(
     pset,  # PerturbationSet
     model, # classifier, in either mode
     x, y,  # images (B, C, H, W) in [0, 1], labels (B,)
@@ -277,14 +278,15 @@ def strong_attack(
     batch_size=250,
 ):
     "The worst case of several attacks in the latent ball, as Worst with d = u (B, K)."
+    seed = draw_seed(gen)
     with frozen(model):
-        return worst_case(Composed(pset, model, x), y, Ball(eps), steps, restarts, seed_of(gen), attacks, batch_size)
+        return find_worst_case(Composed(pset, model, x), y, Ball(eps), steps, restarts, seed, attacks, batch_size)
 
 # %% ../../nbs/api/attack/14_strong.ipynb #5d9f872e
 PIXEL_EPS = {"l2": 0.5, "linf": 8 / 255}
 
 
-def pixel_ball(
+def make_pixel_ball(
     x,        # images (B, C, H, W) in [0, 1]
     norm,     # one of PIXEL_EPS
     eps=None, # radius (default: that of PIXEL_EPS)
@@ -294,7 +296,7 @@ def pixel_ball(
     return Ball(PIXEL_EPS[norm] if eps is None else eps, norm, x.flatten(1))
 
 
-def pixel_attack(
+def attack_pixels(
     model, # classifier, in either mode
     x, y,  # images (B, C, H, W) in [0, 1], labels (B,)
     norm="linf", # one of PIXEL_EPS
@@ -307,12 +309,12 @@ def pixel_attack(
 ):
     "The worst case of several attacks on the pixels, as Worst with d = x_tilde - x (B, C, H, W)."
     check_images(x)
-    ball = pixel_ball(x, norm, eps)
-    with frozen(model): out = worst_case(Shifted(model, x), y, ball, steps, restarts, seed_of(gen), attacks, batch_size)
+    ball, seed = make_pixel_ball(x, norm, eps), draw_seed(gen)
+    with frozen(model): out = find_worst_case(Shifted(model, x), y, ball, steps, restarts, seed, attacks, batch_size)
     return replace(out, d=out.d.view_as(x))
 
 # %% ../../nbs/api/attack/14_strong.ipynb #2c1ddfa9
-def pixel_train_attack(
+def attack_pixels_in_training(
     model, # classifier, in either mode
     x, y,  # images (B, C, H, W) in [0, 1], labels (B,)
     norm="linf", # one of PIXEL_EPS
@@ -321,8 +323,8 @@ def pixel_train_attack(
     step_size=None, # default: eps / 5 from 5 steps, else eps / steps, as in the latent ball
 ):
     "Images (B, C, H, W) to train on: a few steps of PGD in the pixel ball."
-    ball = pixel_ball(x, norm, eps)
+    ball = make_pixel_ball(x, norm, eps)
     start = torch.zeros_like(x).flatten(1)
     step = ball.eps / min(5, max(1, steps)) if step_size is None else step_size
-    with frozen(model): d = last_point(Shifted(model, x), y, ball, start, steps, step)
+    with frozen(model): d = find_last_point(Shifted(model, x), y, ball, start, steps, step)
     return (x + d.view_as(x)).clamp(0, 1)

@@ -8,10 +8,10 @@ __all__ = ['SetTransform', 'RandomPerturbation', 'WorstPerturbation']
 # %% ../../nbs/api/attack/16_transforms.ipynb #282754d3
 import torch
 import torch.nn as nn
-from .attack import check_search, train_attack
+from .attack import attack_in_training, check_search
 from ..core.checks import check_labels, check_number
 from ..core.device import frozen
-from ..core.random import given_or_global
+from ..core.random import choose_generator
 from ..sets.sets import sample_ball
 
 # %% ../../nbs/api/attack/16_transforms.ipynb #380c2be2
@@ -48,7 +48,7 @@ class SetTransform(nn.Module):
         "Each image moved with probability p, (B, C, H, W); without a graph."
         self.pset.check(x)
         if y is not None: check_labels(y, len(x))
-        gen = given_or_global(self.generator, x.device)
+        gen = choose_generator(self.generator, x.device)
         moved = self.move(x, y, gen).detach()
         if self.p == 1: return moved
         stays = torch.rand(len(x), generator=gen, device=gen.device).to(x.device) >= self.p
@@ -88,7 +88,7 @@ class WorstPerturbation(SetTransform):
         if y is None:
             with frozen(model), torch.no_grad(): y = model(x).argmax(1)
         u = sample_ball(len(x), self.pset.latent, self.eps, gen).to(x) if self.random_start else None
-        u = train_attack(self.pset, model, x, y, self.eps, self.steps, self.step_size, u)
+        u = attack_in_training(self.pset, model, x, y, self.eps, self.steps, self.step_size, u)
         with torch.no_grad(): return self.pset.perturb(x, u)
 
     def extra_repr(self): return f"eps={self.eps:.3g}, p={self.p:g}, steps={self.steps}, step_size={self.step_size:.3g}"

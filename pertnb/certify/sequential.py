@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FIRST', 'log_wealth', 'plan_rounds', 'bisect_counts', 'fewest_hits', 'lag', 'allowed_lag', 'Boundaries',
-           'sequential_test', 'Streams', 'draw_hits', 'end_streams']
+           'make_sequential_test', 'Streams', 'draw_hits', 'end_streams']
 
 # %% ../../nbs/api/certify/15_sequential.ipynb #1e1fe959
 import math
@@ -105,7 +105,7 @@ class Boundaries:
     kind: np.ndarray    # of each case, any shape
 
 
-def sequential_test(
+def make_sequential_test(
     seen, of, # votes of the class in the draws that chose it, any shape; those draws
     n,        # draws of the test, at most
     p0,       # in (0, 1]

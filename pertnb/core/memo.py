@@ -10,8 +10,8 @@ __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_
            'patched_methods', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text',
            'code_key', 'describe_input', 'add_classes', 'class_name', 'describe_module', 'describe_function',
            'describe_class', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle',
-           'write_seal', 'write_bundle', 'finish_seal', 'sound_bundle', 'part', 'rows', 'kept_shards', 'with_more',
-           'ordered', 'part_cost', 'rows_cost', 'append', 'read']
+           'write_seal', 'write_bundle', 'finish_seal', 'read_sound_bundle', 'make_part', 'make_rows', 'read_shards',
+           'add_rows', 'order_rows', 'estimate_part', 'estimate_rows', 'append', 'read']
 
 # %% ../../nbs/api/core/00g_memo.ipynb #ea168a1f
 import ast
@@ -33,7 +33,7 @@ import torch
 from safetensors.torch import load, save
 from .clock import check_time
 from .paths import atomic_write, digest, locked, runs_dir, sweep
-from .probe import keep_cost, outline, probing, stand_in, stretch
+from .probe import find_probe, keep_cost, outline, stand_in, stretch
 from .progress import tell_progress
 from .rows import join_rows, parse_rows, rows_text
 
@@ -596,7 +596,7 @@ def place(
     description = describe_input(dict(functions=functions, **inputs), code)
     key = dict(name=name, inputs=description, code=code.digest())
     folder = runs_dir() / f"{name}-{digest(json.dumps(key, sort_keys=True).encode())[:10]}"
-    return Kept(folder, key | dict(outline=outline(inputs)) if probing() else key)
+    return Kept(folder, key | dict(outline=outline(inputs)) if find_probe() else key)
 
 # %% ../../nbs/api/core/00g_memo.ipynb #147f6206
 class Damaged(ValueError):
@@ -675,7 +675,7 @@ def finish_seal(
         write_seal(folder, name, files)
 
 # %% ../../nbs/api/core/00g_memo.ipynb #6029f76e
-def sound_bundle(
+def read_sound_bundle(
     folder, name, # of the bundle
 ):
     "{suffix: bytes}, or None if it has to be made; prints a line if it was damaged. For who holds the bundle's lock."
@@ -688,7 +688,7 @@ def sound_bundle(
     return files
 
 # %% ../../nbs/api/core/00g_memo.ipynb #0fc25bed
-def part(
+def make_part(
     kept, # Kept
     name, # of the part
     work, # () or [units] -> rows (DataFrame), and {name: tensor} or None
@@ -697,9 +697,9 @@ def part(
     like=None, # what the part costs the same as; None: as no other
 ):
     "Rows and tensors that work gives; read if they are kept, else made and kept."
-    if probing(): return part_cost(kept, name, work, units, like)
+    if find_probe(): return estimate_part(kept, name, work, units, like)
     with locked(kept.folder / f"{name}.lock"):
-        files = sound_bundle(kept.folder, name)
+        files = read_sound_bundle(kept.folder, name)
         new = files is None
         if new:
             rows, tensors = work() if units is None else work(units)
@@ -712,7 +712,7 @@ def part(
     return parse_rows(files[".csv"], kept.folder / name), tensors
 
 # %% ../../nbs/api/core/00g_memo.ipynb #1e751f3d
-def rows(
+def make_rows(
     kept, # Kept
     name, # of the rows
     todo, # numbers of the units, e.g. images
@@ -722,24 +722,24 @@ def rows(
     shard=(0, 1), # number of this process, and how many there are
 ):
     "Rows of all units in the order of `todo`; missing ones of this process are made; `attrs`: number kept before."
-    if probing(): return rows_cost(kept, name, list(todo), work, chunk, of)
+    if find_probe(): return estimate_rows(kept, name, list(todo), work, chunk, of)
     mine = f"{name}-{shard[0]}"
     with locked(kept.folder / f"{mine}.lock"):
-        shards = kept_shards(kept, name, None if shard[1] == 1 else mine)
+        shards = read_shards(kept, name, None if shard[1] == 1 else mine)
         done = {unit for data in shards.values() for unit in parse_rows(data, kept.folder)[of]}
         left = [unit for unit in list(todo)[shard[0]::shard[1]] if unit not in done]
         for lo in range(0, len(left), chunk):
             tell_progress(kept.key.get("name", name), lo, len(left), of)
             before = {".csv": shards[mine]} if mine in shards else None
-            after = with_more(before, work(left[lo:lo + chunk]), kept.folder / mine)
+            after = add_rows(before, work(left[lo:lo + chunk]), kept.folder / mine)
             kept.open()
             write_bundle(kept.folder, mine, after, before)
             shards[mine] = after[".csv"]
             if lo + chunk < len(left): check_time(f"{kept.folder.name}, {name}, {of} {left[lo + chunk - 1]} done")
-    return ordered([parse_rows(data, kept.folder) for data in shards.values()], todo, of, len(done))
+    return order_rows([parse_rows(data, kept.folder) for data in shards.values()], todo, of, len(done))
 
 # %% ../../nbs/api/core/00g_memo.ipynb #feb2185d
-def kept_shards(
+def read_shards(
     kept, # Kept
     name, # of the rows
     mine, # bundle of this process, the only one to be mended; None: there are no other processes
@@ -750,13 +750,14 @@ def kept_shards(
     for bundle in sorted({path.stem for path in paths}):
         if mine is None: # what processes left that were killed
             for suffix in (".csv", ".seal"): sweep(kept.folder / f"{bundle}{suffix}")
-        try: files = sound_bundle(kept.folder, bundle) if mine in (None, bundle) else read_bundle(kept.folder, bundle)
+        read_one = read_sound_bundle if mine in (None, bundle) else read_bundle
+        try: files = read_one(kept.folder, bundle)
         except Damaged: continue # its own process mends it
         if files: found[bundle] = files[".csv"]
     return found
 
 # %% ../../nbs/api/core/00g_memo.ipynb #1bbf1986
-def with_more(
+def add_rows(
     files, # {".csv": bytes} that are there, or None
     rows,  # DataFrame
     path,  # of the bundle, for messages
@@ -765,9 +766,9 @@ def with_more(
     return {".csv": rows_text(join_rows(parse_rows(files[".csv"], path) if files else None, rows, path))}
 
 
-def ordered(
+def order_rows(
     shards, # rows of each process
-    todo, of, # as in `rows`
+    todo, of, # as in `make_rows`
     there, # units that were kept before
 ):
     "Rows of the wanted units, in their order, each unit from the first process that made it."
@@ -782,19 +783,19 @@ def ordered(
     return rows
 
 # %% ../../nbs/api/core/00g_memo.ipynb #6f615d75
-def part_cost(
-    kept, name, work, units, like, # as of `part`
+def estimate_part(
+    kept, name, work, units, like, # as of `make_part`
 ):
-    "`part` under a probe: rows and tensors of a few units, repeated to the number of all."
+    "`make_part` under a probe: rows and tensors of a few units, repeated to the number of all."
     if units is None: return keep_cost(kept, name, like or name, lambda k: work(), 1, None)
     rows, tensors = keep_cost(kept, name, like or name, lambda k: work(units[:k]), len(units), None)
     return stand_in(rows, units, "image"), {k: stretch(v, len(units)) for k, v in (tensors or {}).items()}
 
 
-def rows_cost(
-    kept, name, todo, work, chunk, of, # as of `rows`
+def estimate_rows(
+    kept, name, todo, work, chunk, of, # as of `make_rows`
 ):
-    "`rows` under a probe: rows of a few units, repeated for all."
+    "`make_rows` under a probe: rows of a few units, repeated for all."
     rows = stand_in(keep_cost(kept, name, name, lambda k: work(todo[:k]), len(todo), chunk), todo, of)
     rows.attrs = dict(there=0)
     return rows
@@ -807,8 +808,8 @@ def append(
 ):
     "Add rows to a list; other processes wait."
     with locked(folder / f"{name}.lock"):
-        before = sound_bundle(folder, name)
-        write_bundle(folder, name, with_more(before, rows, folder / name), before)
+        before = read_sound_bundle(folder, name)
+        write_bundle(folder, name, add_rows(before, rows, folder / name), before)
 
 
 def read(
@@ -819,5 +820,5 @@ def read(
     try: files = read_bundle(folder, name)
     except Damaged:
         # alone: another process may be mending it
-        with locked(folder / f"{name}.lock"): files = sound_bundle(folder, name)
+        with locked(folder / f"{name}.lock"): files = read_sound_bundle(folder, name)
     return parse_rows(files[".csv"], folder / name) if files else None

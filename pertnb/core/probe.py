@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FEW', 'AWHILE', 'PATIENCE', 'LONG', 'PROBE', 'Cost', 'count_saved_bytes', 'follow_line', 'extrapolate', 'Clock',
-           'Bill', 'Meter', 'outline', 'Costs', 'probing', 'probe', 'repeat', 'run_all', 'stretch', 'keep_cost',
-           'stand_in']
+           'Bill', 'Meter', 'outline', 'Costs', 'find_probe', 'probe', 'repeat', 'run_all', 'stretch', 'scale_votes',
+           'keep_ends', 'keep_cost', 'stand_in']
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #73c05d1c
 import time
@@ -233,7 +233,7 @@ class Costs(Meter):
 PROBE = ContextVar("probe", default=None)
 
 
-def probing():
+def find_probe():
     "The Costs of the innermost probe; None where results are made."
     return PROBE.get()
 
@@ -254,7 +254,7 @@ def repeat(
     n, # steps
 ):
     "range(n); under a probe `repeat_few`."
-    costs = probing()
+    costs = find_probe()
     return range(n) if costs is None else costs.repeat_few(n)
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #8f7c9a4e
@@ -266,7 +266,7 @@ def run_all(
     like=None, # inputs: what has these shapes costs the same, and gives the same; None: this is like nothing else
 ):
     "work(n); under a probe `run_few`."
-    costs = probing()
+    costs = find_probe()
     return work(n) if costs is None or not n else costs.run_few(name, work, n, size, like)
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #f12e1052
@@ -275,8 +275,23 @@ def stretch(
     n, # at least k
 ):
     "t itself; under a probe its rows stand for n."
-    costs = probing()
+    costs = find_probe()
     return t if costs is None else costs.copy_rows(t, n)
+
+# %% ../../nbs/api/core/00bb_probe.ipynb #60f87791
+def scale_votes(
+    votes, # of draws, by class (b, classes, ...)
+    n,     # draws wanted
+):
+    "The votes themselves; under a probe those of n draws, as if the others agreed with those that were made."
+    return votes if find_probe() is None else n // votes.sum(1, keepdim=True) * votes
+
+# %% ../../nbs/api/core/00bb_probe.ipynb #6778a8b7
+def keep_ends(
+    steps, # one or more, in order
+):
+    "The steps themselves; under a probe the first and the last, which stand for what may be left out."
+    return steps if find_probe() is None else steps[:1] + steps[1:][-1:]
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #cf37a243
 def keep_cost(
@@ -288,7 +303,7 @@ def keep_cost(
     size, # units that are worked on at a time
 ):
     "What work gives for a few units; the cost is recorded once per place, and measured once for what is alike."
-    costs = probing()
+    costs = find_probe()
     place, alike = (kept.folder, name), (kept.key["name"], kept.key["outline"], like, n)
     if place not in costs.results:
         if alike not in costs.measured: costs.measured[alike] = costs.scale(work, n, size)

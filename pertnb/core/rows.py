@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from .checks import check_columns
 from .paths import atomic_write
-from .probe import probing
+from .probe import find_probe
 
 # %% ../../nbs/api/core/00f_rows.ipynb #470d5b62
 # from pandas 3 on, reading is exact by default
@@ -42,7 +42,7 @@ def write_rows(
     rows, # DataFrame
 ):
     "Write rows as CSV, atomically, in place of those that were there."
-    if probing(): return probing().results.update({Path(path): rows})
+    if find_probe(): return find_probe().results.update({Path(path): rows})
     text = rows_text(rows)
     with atomic_write(path) as tmp: tmp.write_bytes(text)
 
@@ -51,7 +51,7 @@ def read_rows(
     path, # of a .csv file
 ):
     "The rows as a DataFrame; an error of one line if there is no file."
-    if probing() and Path(path) in probing().results: return probing().results[Path(path)]
+    if find_probe() and Path(path) in find_probe().results: return find_probe().results[Path(path)]
     if not Path(path).is_file():
         raise FileNotFoundError(f"no rows at {path}: run the evaluation that writes them first")
     return parse_rows(Path(path).read_bytes(), path)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from . import blurs, digital, noises, weather
-from ..core.checks import check_counts, check_known, described
+from ..core.checks import check_counts, check_known, describe_value
 from .recipes import RECIPES, NumpySource, TorchSource
 
 # %% ../../nbs/api/corruptions/03_corruptions.ipynb #578aed76
@@ -71,7 +71,7 @@ def check_batch(
 ):
     "A ValueError unless x is a uint8 tensor of colour images."
     if not torch.is_tensor(x) or x.dtype != torch.uint8 or x.ndim != 4 or x.shape[1] != 3:
-        raise ValueError(f'{name}: expected a uint8 tensor of images (N, 3, H, W), got {described(x)}')
+        raise ValueError(f'{name}: expected a uint8 tensor of images (N, 3, H, W), got {describe_value(x)}')
 
 
 def check_fit(

@@ -17,7 +17,7 @@ from .images import load_images
 from .pairs import to_float
 from ..core.checks import check_known
 from ..core.paths import digest
-from ..core.random import generator
+from ..core.random import make_generator
 
 # %% ../../nbs/api/data/15_affine.ipynb #e941567a
 SIZE, CANVAS = 28, 42 # pixels per side of a digit, and of the image it is placed in
@@ -165,7 +165,7 @@ def true_pairs(
     draws = None
     if fixed:
         draw, *_ = TRUTHS[truth]
-        drawn = draw(len(images) * fixed, generator("partners", truth, seed))
+        drawn = draw(len(images) * fixed, make_generator("partners", truth, seed))
         draws = {k: v.unflatten(0, (len(images), fixed)) for k, v in drawn.items()}
     key = digest(images.numpy(), json.dumps([truth, fixed, seed]).encode())
     return TruePairs(images, labels, torch.arange(len(images)), truth, draws, key)

@@ -10,7 +10,7 @@ __all__ = ['BLUR', 'DRAWS', 'WAVELENGTHS', 'C2', 'draw_camera', 'to_light', 'to_
 import math
 import torch
 import torch.nn.functional as F
-from ..core.checks import described
+from ..core.checks import describe_value
 
 # %% ../../nbs/api/data/26_camera.ipynb #a45577c5
 BLUR = 0.04 # largest radius of the lens blur, of the image's height
@@ -113,7 +113,7 @@ def check_camera(
 ):
     "ValueError unless x is uint8 images (N, 1 or 3, H, W) and draws are of N images."
     if not torch.is_tensor(x) or x.dtype != torch.uint8 or x.ndim != 4 or x.shape[1] not in (1, 3):
-        raise ValueError(f"camera: expected uint8 images (N, 1 or 3, H, W), got {described(x)}")
+        raise ValueError(f"camera: expected uint8 images (N, 1 or 3, H, W), got {describe_value(x)}")
     wrong = [k for k in DRAWS if k not in draws or tuple(draws[k].shape) != (len(x),)]
     if wrong:
         raise ValueError(f"camera: draws must have the shape ({len(x)},), and {', '.join(wrong)} do not: "

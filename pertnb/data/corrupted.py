@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from .. import corruptions
 from ..core import memo
-from ..core.arrays import UNREADABLE, once
-from ..core.checks import described
+from ..core.arrays import UNREADABLE, call_once
+from ..core.checks import describe_value
 from ..core.paths import atomic_write, data_root, digest, write_error
 from ..core.progress import tell_progress
-from ..core.random import generator
+from ..core.random import make_generator
 
 # %% ../../nbs/api/data/05b_corrupted.ipynb #b28cd992
 BLOCK = 1000
@@ -89,7 +89,7 @@ def open_corrupted(
         raise ValueError(f"{store.path} can't be read ({error}): delete it, and it will be made again") from None
     wanted = len(store.names), store.n
     if array.dtype != np.uint8 or array.shape[:2] != wanted:
-        raise ValueError(f"{store.path} holds {described(array)} where uint8 {wanted}... is expected: delete it")
+        raise ValueError(f"{store.path} holds {describe_value(array)} where uint8 {wanted}... is expected: delete it")
     t = torch.from_numpy(array)
     MAPPED[t.data_ptr()] = array.base
     return t
@@ -123,7 +123,7 @@ def find_damage(
     blocks, # digests of blocks {corruption: [digest of block 0, ...]}
 ):
     "The blocks whose bytes do not have these digests: [(corruption, block), ...]."
-    known, damaged = once(("blocks", str(store.path)), [store.path], dict), []
+    known, damaged = call_once(("blocks", str(store.path)), [store.path], dict), []
     for name, b, listed in ((name, b, listed) for name in store.names for b, listed in enumerate(blocks[name])):
         if (name, b) not in known:
             offset, size = place_of(store, shape, name, b)
@@ -208,7 +208,7 @@ def extend_store(
         for name in wanted:
             tell_progress()
             clean = images[b * BLOCK:(b + 1) * BLOCK]
-            gen = generator(name, store.severity, store.source, b)
+            gen = make_generator(name, store.severity, store.source, b)
             y = corruptions.corrupt(name, clean, store.severity, gen).numpy()
             write_at(store.path, place_of(store, images.shape, name, b)[0], y)
             blocks[name][b:b + 1] = [digest(y)]

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from PIL import Image
 from ..core.arrays import find_fault, open_array, read_info, stamp_files
-from ..core.checks import check_counts, check_known, check_number, described
+from ..core.checks import check_counts, check_known, check_number, describe_value
 from .pairs import crop_flip, draw_crop_flip, to_float
 from ..core.paths import atomic_write, data_root, digest, locked, package_root, shorten_path
-from ..core.random import generator
+from ..core.random import make_generator
 
 # %% ../../nbs/api/data/19_illumination.ipynb #60bd74d1
 MATERIALS = tuple("""
@@ -245,7 +245,7 @@ class Scenes:
         for name, shape in shapes.items():
             t = getattr(self, name)
             if t.dtype != torch.uint8 or tuple(t.shape) != shape:
-                raise ValueError(f"{name} must be uint8 {shape}, got {described(t)}")
+                raise ValueError(f"{name} must be uint8 {shape}, got {describe_value(t)}")
 
     @property
     def name(self): return f"mip{self.mip}"
@@ -307,7 +307,7 @@ def load_scenes(
         fill_scenes(folders, mip, images, classes, 1)
         arrays = *map(torch.from_numpy, (images, classes)), [digest(images), digest(classes)]
     else: arrays = map_scenes(name, part, mip, folders, root or data_root())
-    used = torch.randperm(len(folders), generator=generator("scenes"))[:n].sort().values
+    used = torch.randperm(len(folders), generator=make_generator("scenes"))[:n].sort().values
     return Scenes(*arrays[:2], tuple(folders), used, digest(json.dumps([mip, used.tolist(), arrays[2]]).encode()), mip)
 
 # %% ../../nbs/api/data/19_illumination.ipynb #6ec6dca8

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from ..core.arrays import find_fault, once, open_array, read_info, save_array, stamp_files
+from ..core.arrays import call_once, find_fault, open_array, read_info, save_array, stamp_files
 from ..core.checks import check_counts, check_known
 from ..core.names import quote_error
 from ..core.paths import data_root, locked, shorten_path
-from ..core.probe import probing
+from ..core.probe import find_probe
 from .pictures import PILLOW, Unsuitable, drop_alpha, find_suffix, read_header
 
 # %% ../../nbs/api/data/02_data.ipynb #a306fd76
@@ -163,7 +163,7 @@ def stamp_split(
         return entry.name.startswith(SPLIT_FILES[name][split]) and not entry.name.endswith(".gz")
 
     def work(): return stamp_files(entry for folder in folders for entry in os.scandir(folder) if is_read(entry))
-    return once(("stamp", name, split, str(root)), folders, work)
+    return call_once(("stamp", name, split, str(root)), folders, work)
 
 # %% ../../nbs/api/data/02_data.ipynb #5a58f7cf
 def is_reachable(
@@ -368,7 +368,7 @@ def load_images(
     check_known("split", split, SPLITS)
     if name == "photos": return photos(split)
     if name == "digits": return digits(split)
-    if probing(): return random_images(name, split)
+    if find_probe(): return random_images(name, split)
     return load_split(name, split, Path(root or data_root()))
 
 # %% ../../nbs/api/data/02_data.ipynb #05e24092
@@ -396,7 +396,7 @@ def resolve_data(
         print(f"data: {built_in[name]}, as asked for")
         return name
     wanted = auto if name == "auto" else name
-    if probing(): return wanted
+    if find_probe(): return wanted
     try: found = find_source(wanted, root) or download(wanted, root) and "download"
     except FileNotFoundError as error:
         if name != "auto": raise

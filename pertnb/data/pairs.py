@@ -14,13 +14,13 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 from .. import corruptions
-from ..core.checks import check_labels, check_number, described
+from ..core.checks import check_labels, check_number, describe_value
 from .corrupted import check_corruptions, corrupted_file, extend_store, is_whole
 from .corrupted import let_go, official_cifar10c, open_corrupted
 from .images import load_images, published_order, random_pixels
 from ..core.paths import digest, locked
-from ..core.probe import probing
-from ..core.random import generator, on_cpu
+from ..core.probe import find_probe
+from ..core.random import make_generator
 
 # %% ../../nbs/api/data/06_pairs.ipynb #e5487520
 def split_images(
@@ -85,7 +85,7 @@ def check_views(
     N, M = len(views.images), len(views.names)
     for name, t, lead in (("images", views.images, (N,)), ("corrupted", views.corrupted, (M, N))):
         if t.dtype != torch.uint8 or tuple(t.shape) != (*lead, *views.images.shape[1:]) or t.ndim != len(lead) + 3:
-            raise ValueError(f"{name} must be uint8 ({', '.join(map(str, lead))}, C, H, W), got {described(t)}")
+            raise ValueError(f"{name} must be uint8 ({', '.join(map(str, lead))}, C, H, W), got {describe_value(t)}")
     check_labels(views.labels, N)
     index = views.index
     low, high = (int(v) for v in index.aminmax()) if len(index) else (0, 0)
@@ -99,7 +99,7 @@ def split_by_seed(
     fraction=1/50, # share of the images set aside
 ):
     "The source on images to train on, and on those set aside."
-    return tuple(source.on(source.index[i]) for i in split_images(len(source), generator("split", seed), fraction))
+    return tuple(source.on(source.index[i]) for i in split_images(len(source), make_generator("split", seed), fraction))
 
 # %% ../../nbs/api/data/06_pairs.ipynb #a45a93a0
 def count_corruption(
@@ -113,7 +113,7 @@ def count_corruption(
     made = costs.results.get((*place, name), 0)
     if n <= made: return
     if name not in costs.measured:
-        work = lambda k: corruptions.corrupt(name, image.expand(k, *image.shape[1:]), 5, generator("probe"))
+        work = lambda k: corruptions.corrupt(name, image.expand(k, *image.shape[1:]), 5, make_generator("probe"))
         costs.measured[name] = costs.scale(work, 32)[0]
     costs.record("corruptions", replace((n - made) / 32 * costs.measured[name], memory=0.))
     costs.results[*place, name] = n
@@ -124,7 +124,7 @@ def probed_views(
     images, labels,        # of the whole split
 ):
     "Views under a probe."
-    costs, shape = probing(), images.shape[1:]
+    costs, shape = find_probe(), images.shape[1:]
     for name in names: count_corruption(costs, (data, split), name, n, images[:1])
     for part in ("images", *names):
         key = data, split, part
@@ -147,7 +147,7 @@ def load_views(
     if n is not None: check_number("n", n, 1, whole=True)
     images, labels = load_images(data, split, root)
     n = len(images) if n is None else min(n, len(images))
-    if probing(): return probed_views(data, split, tuple(names), n, images, labels)
+    if find_probe(): return probed_views(data, split, tuple(names), n, images, labels)
     corrupted = None
     if data == "cifar10" and split == "test" and published_order(data, split, root):
         corrupted = official_cifar10c(names, severity, root)
@@ -252,7 +252,7 @@ def to_float(
 ):
     "float32 in [0, 1], channels-last."
     if x.dtype != torch.uint8 and not x.is_floating_point():
-        raise ValueError(f"images must be uint8, or float in [0, 1], got {described(x)}")
+        raise ValueError(f"images must be uint8, or float in [0, 1], got {describe_value(x)}")
     # in one pass: a second tensor of this size costs more than the arithmetic
     y = x.to(torch.float32, memory_format=torch.channels_last)
     return y.div_(255) if x.dtype == torch.uint8 else y.contiguous(memory_format=torch.channels_last)

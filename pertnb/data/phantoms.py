@@ -10,7 +10,7 @@ __all__ = ['PHANTOM_SIDE', 'PHANTOMS', 'draw_uniform', 'draw_ellipse', 'paint', 
 import math
 import torch
 import torch.nn.functional as F
-from ..core.checks import described
+from ..core.checks import describe_value
 
 # %% ../../nbs/api/data/26a_phantoms.ipynb #7108701b
 PHANTOM_SIDE = 64
@@ -142,7 +142,7 @@ def scanner(
 ):
     "The scanner's images (N, 1, H, W), uint8."
     if not torch.is_tensor(x) or x.dtype != torch.uint8 or x.ndim != 4 or x.shape[1] != 1:
-        raise ValueError(f"scanner: expected uint8 images (N, 1, H, W), got {described(x)}")
+        raise ValueError(f"scanner: expected uint8 images (N, 1, H, W), got {describe_value(x)}")
     n, H, W = len(x), *x.shape[2:]
     draw = lambda low, high: draw_uniform(n, low, high, generator)[:, None, None]
     y = blur_phantoms(x.float() / 255, draw(.3, 1.2).flatten())

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PILLOW', 'ARRAYS', 'SLICES', 'PICTURES', 'CHANNELS_OF', 'PHOTOMETRIC', 'VIEWABLE', 'MOST_CHANNELS', 'MOST_PIXELS',
-           'find_suffix', 'Header', 'Unsuitable', 'is_deep', 'turned', 'head_image', 'import_tifffile', 'head_bands',
+           'find_suffix', 'Header', 'Unsuitable', 'is_deep', 'is_turned', 'head_image', 'import_tifffile', 'head_bands',
            'order_axes', 'open_member', 'check_kind', 'make_header', 'head_array', 'import_reader', 'order_nifti',
            'head_slice', 'choose_reader', 'read_header', 'drop_alpha', 'decode_deep', 'read_deep', 'read_image_file',
            'rescale_dicom', 'read_dicom', 'as_values', 'lay_out', 'read_bands', 'read_array_file', 'read_slice',
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageOps
-from ..core.names import make_printable, quote_error
+from ..core.names import quote_error
 
 # %% ../../nbs/api/data/02c_pictures.ipynb #e7395f53
 PILLOW = ".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif"
@@ -62,7 +62,7 @@ def is_deep(
     return image.fp.read(1) == b"\x10"
 
 
-def turned(
+def is_turned(
     image, # PIL.Image, just opened
 ):
     "Whether its EXIF data ask for a quarter turn."
@@ -83,7 +83,7 @@ def head_image(
         frames = getattr(image, "n_frames", 1)
         if frames > 1: raise Unsuitable(f"holds {frames} pictures: save the one that is meant")
         if image.mode not in CHANNELS_OF: raise Unsuitable(f"has colours of the kind {image.mode}: save it as RGB")
-        size = image.size if turned(image) else image.size[::-1]
+        size = image.size if is_turned(image) else image.size[::-1]
         suffixes = [s for s, kind in Image.registered_extensions().items() if kind == image.format]
         named = [] if find_suffix(path.name) in suffixes else [f"is {image.format}, whatever its name says"]
         mixed = ["has inks (CMYK), which become RGB"] if image.mode == "CMYK" else []

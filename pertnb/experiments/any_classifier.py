@@ -39,8 +39,8 @@ def judge_images(
     "Rows of kinds 'clean', 'robust' and 'worst', one per image and radius."
     correct = robust.is_correct(model, x, y)
     clean = pd.DataFrame(dict(kind="clean", corruption="none", eps=0., image=range(len(x)), correct=correct.cpu()))
-    attacked, _ = robust.robust_rows(model, pset, x, y, radii, steps=steps)
-    worst = robust.worst_rows(model, pset, x, y, attacked, strong_steps, seed=seed)
+    attacked, _ = robust.attack_by_pgd(model, pset, x, y, radii, steps=steps)
+    worst = robust.attack_by_autopgd(model, pset, x, y, attacked, strong_steps, seed=seed)
     return pd.concat([clean, attacked, worst], ignore_index=True)
 
 # %% ../../nbs/api/experiments/03f_any_classifier.ipynb #f417704b

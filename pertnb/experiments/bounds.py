@@ -17,12 +17,13 @@ from ..core.paths import runs_dir
 from ..core.rows import read_rows, write_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import resolve_data
-from ..data.pairs import evaluation_pairs, generator, load_views, split_by_seed
+from ..data.pairs import evaluation_pairs, load_views, split_by_seed
+from ..core.random import make_generator
 from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth
 from ..measure import theory
-from ..measure.excess import nearest_view, views_to_float
+from ..measure.excess import distance_to_views, views_to_float
 from ..models.cvae import CVAE
 from ..sets.sets import PerturbationSet, packaged_set, with_radius
 
@@ -69,7 +70,7 @@ def linear_rows(
     "Medians over pairs of the bounds and of the truth; ValueError where a bound is violated."
     model = theory.LinearGaussian(np.full(k, np.sqrt(np.expm1(K))), 2 * k, n, seed)
     r = theory.mahalanobis_radius(k, alpha)
-    rows = theory.bound_rows(*model.posterior(), model.error(), 2 * k, r, alpha)
+    rows = theory.bound_pairs(*model.posterior(), model.error(), 2 * k, r, alpha)
     truth = np.log10(model.expected(r))
     least = model.nearest(rows.eps_moments.values)
     holds = (model.nearest(rows.eps.values) <= rows.delta) & (least <= rows.delta) & (truth <= rows.log10_moments)
@@ -129,7 +130,7 @@ def learn_digits(self: Bounds,
     train, validation = split_by_seed(everything, self.seed, 1/60)
     pset, _ = learn_truth(s, train.to(self.device), validation, net or s.net(), "bce", device=self.device,
                           progress=False)
-    return pset, *draw_true_pairs(test, test.index, generator("test", self.seed, 0))[:2]
+    return pset, *draw_true_pairs(test, test.index, make_generator("test", self.seed, 0))[:2]
 
 
 @patch
@@ -149,7 +150,7 @@ def measure(self: Bounds,
 ):
     "Write the bounds and the measured errors of one set, one row per pair; returns the number of pairs."
     (pset, x, x_tilde), s = self.sets()[row], self.settings
-    gen = generator("theory", self.seed)
+    gen = make_generator("theory", self.seed)
     rows = theory.evaluate_bounds(pset, x, x_tilde, gen, s.alpha, s.n_points, s.pgd_steps)
     rows = rows.assign(row=row, k=pset.latent, m=x[0].numel(), selected=pset.eps)
     write_rows(self.rows_file(row), rows)
@@ -201,13 +202,13 @@ def measure_radii(self: Bounds):
     moments, m, by_radius, by_alpha = self.moments(), x[0].numel(), [], []
     for r in pset.eps * RADII:
         ball = with_radius(pset, r)
-        expected = theory.random_errors(ball, x, x_tilde, generator("radii", s.seed), s.n_points).mean(1)
+        expected = theory.measure_random_errors(ball, x, x_tilde, make_generator("radii", s.seed), s.n_points).mean(1)
         least = theory.necessary_subset(ball, x, x_tilde, s.pgd_steps)
-        bounds = theory.bound_rows(*moments, m, r, s.alpha)
+        bounds = theory.bound_pairs(*moments, m, r, s.alpha)
         medians = {form: (bounds[f"log10_{form}"] - np.log10(m)).median() for form in FORMS}
         by_radius.append(dict(r=r, least=least.mean() / m, expected=np.log10(expected / m).mean(), **medians))
     for alpha in ALPHAS:
-        means = theory.bound_rows(*moments, m, pset.eps, alpha)[["eps", "eps_moments", "delta"]].mean()
+        means = theory.bound_pairs(*moments, m, pset.eps, alpha)[["eps", "eps_moments", "delta"]].mean()
         by_alpha.append(dict(alpha=alpha, **means / [1, 1, m]))
     write_rows(self.rows_file("radii"), pd.DataFrame(by_radius))
     write_rows(self.rows_file("alphas"), pd.DataFrame(by_alpha))
@@ -217,7 +218,7 @@ def measure_radii(self: Bounds):
 def moments(self: Bounds):
     "Posterior moments of the first set's pairs."
     pset, x, x_tilde = next(iter(self.sets().values()))
-    return theory.posterior_moments(pset, x, x_tilde, generator("moments", self.seed), self.settings.n_points)
+    return theory.posterior_moments(pset, x, x_tilde, make_generator("moments", self.seed), self.settings.n_points)
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #6bf19e7a
 def judge_theorem1(
@@ -298,7 +299,7 @@ def measure_painted(self: Bounds):
     "PGD AE, EAE and excess of the set as in the paper and of a painted one: a DataFrame, one row per set."
     pset, s, i = packaged_set("cifar10c_small").to(self.device), self.settings, self.test.index
     x, x_tilde = evaluation_pairs(self.test)[:2]
-    mu, sigma, _ = theory.posterior_moments(pset, x, x_tilde, generator("moments", s.seed), n=1)
+    mu, sigma, _ = theory.posterior_moments(pset, x, x_tilde, make_generator("moments", s.seed), n=1)
     active = (sigma**2).mean(0) < 0.9
     lengths = np.linalg.norm(mu * active, axis=1)
     r = min(1.001 * lengths.max(), 0.95 * pset.eps)
@@ -307,11 +308,11 @@ def measure_painted(self: Bounds):
     end[:, int((sigma**2).mean(0).argmin())] = pset.eps
     rows = []
     for name, one in (("set", pset), ("painted", paint_beyond(pset, torch.tensor(active, device=self.device), r))):
-        random = theory.random_errors(one, x, x_tilde, generator("painted", s.seed), s.n_points)
+        random = theory.measure_random_errors(one, x, x_tilde, make_generator("painted", s.seed), s.n_points)
         least = theory.necessary_subset(one, x, x_tilde, s.pgd_steps)
         point = one.perturb(views[0].to(self.device), end.to(self.device)).cpu()
         rows.append(dict(row=name, pgd_ae=least.mean() / x[0].numel(), eae=random.mean() / x[0].numel(),
-                         excess=float(nearest_view(point, views).mean())))
+                         excess=float(distance_to_views(point, views).mean())))
     found = pd.DataFrame(rows)
     found.attrs |= dict(r=float(r), eps=pset.eps, active=int(active.sum()), latent=pset.latent, n=len(x),
                         inside=int((lengths <= r).sum()))

@@ -212,7 +212,7 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
         "Arguments of robust.classifier_loss for a method."
         images, moved = self.images(), method.startswith("cvae")
         real = dict(cifar10c=self.real, cvae_adversarial_pairs=self.real_pairs).get(method, 0.)
-        how = dict(smoothing=self.smoothing, images=images | dict(real=real), mix=self.mix)
+        how = dict(label_smoothing=self.smoothing, images=images | dict(real=real), mix=self.mix)
         if not moved: return how | dict(steps=self.pixel_steps)
         return how | dict(part=self.part, kept=self.kept, steps=self.train_steps, step_size=self.train_step_size,
                           random_start=self.random_start)
@@ -253,7 +253,7 @@ class CertifiedSettings(RiskSettings, VoteSettings, PatchSettings, SetSettings):
 
     def loss(self):
         "Arguments of smoothed.smoothing_loss."
-        return dict(smoothing=self.smoothing, images=self.images())
+        return dict(label_smoothing=self.smoothing, images=self.images())
 
     def seen(self):
         "The corruptions that training sees: noise needs none, but the files have at least one."

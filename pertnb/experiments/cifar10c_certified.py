@@ -19,7 +19,7 @@ from statsmodels.stats.proportion import proportion_confint
 from ..certify import smoothing
 from ..core import memo
 from ..core.paths import runs_dir
-from ..core.random import generator
+from ..core.random import make_generator
 from ..data.pairs import evaluation_pairs, to_float
 from .cifar10c_robust import HEADINGS, KINDS, RobustCifar10C, tabulate_accuracy
 from .section import step
@@ -143,7 +143,7 @@ def choose_inputs(self: Cifar10C,
     if kind == "clean": return views.images[views.index], views.index, ["none"] * len(views)
     _, x, i, c = evaluation_pairs(views)
     many = self.certified.views_each or len(views.names)
-    place = torch.rand(len(views), len(views.names), generator=generator("views", kind, self.seed)).argsort(1)
+    place = torch.rand(len(views), len(views.names), generator=make_generator("views", kind, self.seed)).argsort(1)
     chosen = (place.argsort(1) < many).flatten()
     names = [views.names[j] for j in c[chosen.to(c.device)].tolist()]
     return x[chosen.to(x.device)], i[chosen.to(i.device)], names
@@ -297,7 +297,7 @@ def decide_rows(
             found = {name: values.cpu() for name, values in found.items()}
             parts.append(pd.DataFrame(dict(image=images, heading=heading, radius=radius) | found))
         return pd.concat(parts, ignore_index=True).assign(precision="float32")
-    return memo.rows(kept, "decisions", range(len(x) if most is None else min(most, len(x))), work, chunk)
+    return memo.make_rows(kept, "decisions", range(len(x) if most is None else min(most, len(x))), work, chunk)
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #e61e0940
 @patch

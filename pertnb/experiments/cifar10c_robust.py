@@ -16,7 +16,7 @@ from ..core import memo
 from ..core.clock import check_time
 from ..core.device import full_precision
 from ..core.paths import runs_dir
-from ..core.random import generator
+from ..core.random import make_generator
 from ..core.rows import read_rows, write_rows
 from ..corruptions import OUT_OF_DISTRIBUTION, TRAIN
 from ..data.images import class_names, load_images
@@ -96,8 +96,8 @@ def make_corruptions(self: RobustCifar10C):
     "Make the corrupted images of all three experiments; the number of those that were not there."
     experiments = self.cvae, self.robust, self.certified
     n = min(max(s.n_train for s in experiments), len(load_images(self.data, "train")[0]))
-    robust = self.robust.n_test, self.robust.n_judged
-    m = max(10 * self.cvae.n_test, *robust, self.certified.n_test) # 04 takes norms of ten times as many
+    judged = self.robust.n_test, self.robust.n_judged
+    m = max(10 * self.cvae.n_test, *judged, self.certified.n_test) # 04 takes norms of ten times as many
     m = min(m, len(load_images(self.data, "test")[0]))
     made = 0
     for split, names, most in (("test", OUT_OF_DISTRIBUTION, m), ("test", TRAIN, m), ("train", TRAIN, n)):
@@ -152,9 +152,9 @@ def judge_pairs(
                       chunk=chunk, precision="float32")
     def work(images):
         x, x_tilde, i, c = evaluation_pairs(test.on(torch.tensor(images, device=test.index.device)))
-        rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", seed, images[0]), steps, n_samples)
+        rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", seed, images[0]), steps, n_samples)
         return rows.assign(image=i.cpu().numpy(), corruption=c.cpu().numpy(), precision="float32")
-    return memo.rows(kept, "pairs", test.index.tolist(), work, chunk)
+    return memo.make_rows(kept, "pairs", test.index.tolist(), work, chunk)
 
 
 @patch
@@ -352,9 +352,9 @@ def legible(self: RobustCifar10C):
     if not {"standard", "cifar10c"} <= {*self.methods()}: return None
     models, test = self.classifiers(self.methods(), self.seed)[0], self.test_views(self.robust.n_quartiles)[0]
     i = test.index
-    read = lambda pset: excess.measure_legibility(pset, models["cifar10c"], models["standard"], test.images[i],
-                                                  test.labels[i], test.corrupted[:, i], generator("legible", self.seed),
-                                                  steps=self.robust.strong_steps)
+    data, steps = (test.images[i], test.labels[i], test.corrupted[:, i]), self.robust.strong_steps
+    read = lambda pset: excess.measure_legibility(pset, models["cifar10c"], models["standard"], *data,
+                                                  make_generator("legible", self.seed), steps=steps)
     sets = {"Set of this notebook": self.set(self.robust), AS_PAPER: packaged_set("cifar10c_small").to(self.device)}
     return tabulate_legibility({row: read(pset) for row, pset in sets.items()})
 

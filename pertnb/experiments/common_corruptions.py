@@ -22,7 +22,8 @@ from ..core.probe import run_all, stretch
 from ..core.rows import read_rows, write_rows
 from ..data.corrupted import BLOCK, Corrupted, corrupted_file, extend_store, open_corrupted
 from ..data.images import class_names, load_images
-from ..data.pairs import generator, load_views
+from ..data.pairs import load_views
+from ..core.random import make_generator
 from .section import Section, step
 from ..report import plots
 from ..report.corruption_plots import FAMILY_OF, IN_ORDER, IN_USE, MARKS, find_role, mark_label
@@ -55,7 +56,7 @@ class CommonCorruptions(Section):
 
     def corrupt(self, corruption, severity, x, **options):
         "x with a corruption, drawn from the seed of this experiment."
-        gen = generator("corruptions", self.seed, corruption, device=x.device)
+        gen = make_generator("corruptions", self.seed, corruption, device=x.device)
         return corruptions.corrupt(corruption, x, severity, gen, **options)
 
 # %% ../../nbs/api/experiments/03a_common_corruptions.ipynb #06d4e9fe
@@ -269,7 +270,7 @@ def check_draws(
 ):
     "ValueError unless draws repeat, images are independent of their batch, and the input stays as it was."
     where, before = f"{corruption}, severity {severity}", images.clone()
-    draw = lambda: corruptions.draw(corruption, severity, len(images), generator("check", corruption, severity))
+    draw = lambda: corruptions.draw(corruption, severity, len(images), make_generator("check", corruption, severity))
     apply = lambda part, draws: corruptions.apply(corruption, part, severity, draws)
     draws, again = draw(), draw()
     repeated = all(torch.equal(draws[k], again[k]) for k in draws)

@@ -11,7 +11,7 @@ import time
 from typing import NamedTuple
 import pandas as pd
 import torch
-from ..core.random import generator
+from ..core.random import make_generator
 from ..core.rows import read_rows
 from ..data.pairs import to_float
 from .section import Section, step
@@ -40,7 +40,7 @@ class SearchedSection(Section):
     ):
         "measure.excess.Extremes of one set on the test images; its rows are written beside the other rows."
         pset, x, views, image, batch_size = self.searched(row)
-        gen, steps = generator("extremes", self.seed), self.settings.excess_steps
+        gen, steps = make_generator("extremes", self.seed), self.settings.excess_steps
         found = excess.find_extremes(pset, x, views, gen, steps, batch_size=batch_size)
         self.keep(f"extremes {row}", found.rows.assign(row=row, image=image.cpu().numpy()))
         return found

@@ -14,8 +14,9 @@ import pandas as pd
 import torch
 from fastcore.basics import patch
 from ..core.paths import package_root, runs_dir
+from ..core.random import make_generator
 from ..core.rows import read_rows
-from ..data.pairs import PAIRINGS, evaluation_pairs, generator, load_views, split_by_seed, to_float
+from ..data.pairs import PAIRINGS, evaluation_pairs, load_views, split_by_seed, to_float
 from . import presets
 from .contents import ContentsSection, Searched
 from .section import step
@@ -179,7 +180,7 @@ def covered_pairs(self: CorruptionSets,
 ):
     "The pairs whose coverage is measured: x, x_tilde."
     _, views, pairing = self.measured_sets()[row]
-    return evaluation_pairs(views, pairing, generator("test", self.seed))[:2]
+    return evaluation_pairs(views, pairing, make_generator("test", self.seed))[:2]
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #8af783ca
 @patch
@@ -189,8 +190,8 @@ def measure(self: CorruptionSets,
     "Write the errors of one set, one row per pair; returns the number of pairs."
     pset, views, pairing = self.measured_sets()[row]
     s = self.settings
-    x, x_tilde, image, corruption = evaluation_pairs(views, pairing, generator("test", self.seed))
-    rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", self.seed), s.pgd_steps, s.n_samples)
+    x, x_tilde, image, corruption = evaluation_pairs(views, pairing, make_generator("test", self.seed))
+    rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", self.seed), s.pgd_steps, s.n_samples)
     none = quality.unchanged_error(x, x_tilde).numpy()
     names = [views.names[c] for c in corruption.tolist()]
     rows = rows.assign(row=row, none=none, eps=pset.eps, image=image.numpy(), corruption=names)
@@ -212,7 +213,7 @@ def measure_norms(self: CorruptionSets,
 ):
     "Write the latent norms of one set, one row per pair."
     pset, _, pairing = self.measured_sets()[row]
-    x, x_tilde, image, corruption = evaluation_pairs(self.crowd, pairing, generator("norms", self.seed))
+    x, x_tilde, image, corruption = evaluation_pairs(self.crowd, pairing, make_generator("norms", self.seed))
     names = [self.crowd.names[c] for c in corruption.tolist()]
     norm = latent_norms(pset, x, x_tilde)
     self.keep(f"norms {row}", pd.DataFrame(dict(row=row, image=image, corruption=names, norm=norm)))
@@ -314,7 +315,7 @@ def draw_points(self: CorruptionSets,
 ):
     "The first test images (N, 3, H, W) and random points of their sets (N, n, 3, H, W)."
     x = to_float(self.test.images[:self.settings.n_show].to(self.device))
-    return x, self.packaged.sample(x, n, generator("samples", self.seed))
+    return x, self.packaged.sample(x, n, make_generator("samples", self.seed))
 
 
 @patch

@@ -19,11 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from ..attack.attack import frozen
 from ..certify import smoothing
-from ..core.device import full_precision
+from ..core.device import frozen, full_precision
 from ..core.paths import runs_dir
-from ..core.random import generator
+from ..core.random import make_generator
 from ..data.illumination import CLASS_NAMES, FRONTAL, N_LIGHTS
 from ..data.illumination import all_light_pairs, find_scenes, load_scenes, mip_size, resolve_scenes
 from ..data.pairs import to_float
@@ -333,8 +332,8 @@ class SetQuality(LightingRows):
     @step
     def judged_pairs(self, mip):
         "Pairs of lights of test scenes, drawn at random: x, x_tilde uint8 (n, 3, H, W), scene and lights (n,)."
-        pairs = all_light_pairs(self.scenes("test", mip), generator("test", self.seed))
-        k = torch.randperm(len(pairs[0]), generator=generator("judged", self.seed))[:self.settings.n_pairs]
+        pairs = all_light_pairs(self.scenes("test", mip), make_generator("test", self.seed))
+        k = torch.randperm(len(pairs[0]), generator=make_generator("judged", self.seed))[:self.settings.n_pairs]
         return [t[k] for t in pairs]
 
     @step
@@ -343,7 +342,7 @@ class SetQuality(LightingRows):
         s, pset, mip = self.settings, self.set_of(row), self.stages[self.stage_of(row)]["mip"]
         x, x_tilde, scene, a, b = self.judged_pairs(mip)
         how = dict(steps=s.pgd_steps, n_samples=s.n_samples, batch_size=choose_batch(mip))
-        rows = quality.evaluate_set(pset, x, x_tilde, generator("quality", self.seed), **how)
+        rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", self.seed), **how)
         none = quality.unchanged_error(x, x_tilde).numpy()
         origin = dict(image=scene.numpy(), light=a.numpy(), light_tilde=b.numpy())
         return self.keep(row, rows.assign(row=row, none=none, eps=pset.eps, **origin))
@@ -357,7 +356,7 @@ class SetQuality(LightingRows):
         rounds, scenes = range(1, N_LIGHTS) if self.shared.every_pair else [None], self.at_stage("validation", row)
         parts = []
         for apart in rounds:
-            x, x_tilde, scene, a, b = all_light_pairs(scenes, generator("validation", self.seed), apart)
+            x, x_tilde, scene, a, b = all_light_pairs(scenes, make_generator("validation", self.seed), apart)
             norms = latent_norms(self.learn(row)[0], x, x_tilde)
             parts.append(pd.DataFrame(dict(row=row, image=scene, light=a, light_tilde=b, norm=norms)))
         return self.keep(f"norms-{row}", pd.concat(parts, ignore_index=True))
@@ -395,7 +394,7 @@ class SearchedLights(SetQuality):
         "The set of a row, and test scenes with all their lights, a random one given: contents.Searched."
         test = self.at_stage("test", self.stage_of(row))
         i = test.index[:self.settings.n_searched]
-        first = torch.randint(N_LIGHTS, (len(i), 1), generator=generator("given", self.seed))
+        first = torch.randint(N_LIGHTS, (len(i), 1), generator=make_generator("given", self.seed))
         lights = test.images[i[:, None], (first + torch.arange(N_LIGHTS)) % N_LIGHTS].transpose(0, 1)
         return contents.Searched(self.set_of(row), lights[0], lights[1:], i, choose_batch(test.mip))
 
@@ -430,16 +429,16 @@ class ShownLights(SearchedLights):
     @step
     def given(self):
         "The shown scenes, under a random light each."
-        return self.show_under(torch.randint(N_LIGHTS, (len(self.shown),), generator=generator("show", self.seed)))
+        return self.show_under(torch.randint(N_LIGHTS, (len(self.shown),), generator=make_generator("show", self.seed)))
 
     def sample_lights(self, n=6):
         "Random points of the sets of the given images (B, n, 3, H, W)."
-        return self.learn(self.last)[0].sample(self.given(), n, generator("samples", self.seed))
+        return self.learn(self.last)[0].sample(self.given(), n, make_generator("samples", self.seed))
 
     def walk_lights(self):
         "From light to light of each shown scene, as Walk."
         x, pset = self.given(), self.learn(self.last)[0]
-        order = lambda scene: torch.randperm(N_LIGHTS, generator=generator("three", self.seed, int(scene)))
+        order = lambda scene: torch.randperm(N_LIGHTS, generator=make_generator("three", self.seed, int(scene)))
         three = torch.stack([order(scene)[:3] for scene in self.shown])
         real = torch.stack([self.show_under(three[:, k]) for k in range(3)])
         u = [project(pset.encode(x, r), pset.eps) for r in real]
@@ -463,7 +462,7 @@ class RealScene(ShownLights):
     @step
     def pair_real(self):
         "Pairs of the real scene's lights: x, x_tilde uint8 (n, 3, H, W), and the lights of x and of x_tilde (n,)."
-        x, x_tilde, _, a, b = all_light_pairs(self.find_real(), generator("real", self.seed))
+        x, x_tilde, _, a, b = all_light_pairs(self.find_real(), make_generator("real", self.seed))
         return [t[:self.settings.n_real] for t in (x, x_tilde, a, b)]
 
     @step
@@ -472,7 +471,7 @@ class RealScene(ShownLights):
         scenes = self.find_real()
         if scenes is None: return None
         pset, (x, x_tilde, a, b) = self.learn(self.last)[0], self.pair_real()
-        near = quality.nearest(pset, x, x_tilde, self.settings.pgd_steps, batch_size=choose_batch(scenes.mip))
+        near = quality.measure_nearest(pset, x, x_tilde, self.settings.pgd_steps, batch_size=choose_batch(scenes.mip))
         none = quality.unchanged_error(x, x_tilde)
         lights = dict(light=a, light_tilde=b, frontal=[int(v) in FRONTAL for v in b])
         errors = dict(pgd_ae=near, none=none, norm=latent_norms(pset, x, x_tilde))
@@ -484,7 +483,7 @@ class RealScene(ShownLights):
         pset, (x, x_tilde, _, light) = self.learn(self.last)[0], self.pair_real()
         few = torch.arange(0, len(x), max(1, len(x) // n))[:n]
         x, x_tilde = (to_float(t[few].to(self.device)) for t in (x, x_tilde))
-        near = quality.nearest_points(pset, x, x_tilde, self.settings.pgd_steps)
+        near = quality.find_nearest_points(pset, x, x_tilde, self.settings.pgd_steps)
         return x, pset.perturb(x, near.u), x_tilde, light[few].tolist()
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #659c1216
@@ -509,7 +508,7 @@ class LightingNetworks(LightingSet):
         "Test images under random lights, uint8 (n, 3, H, W), their classes, uint8 (n, H, W), and their scenes (n,)."
         test = self.at_stage("test", self.first)
         pairs = torch.cartesian_prod(test.index, torch.arange(N_LIGHTS))
-        order = torch.randperm(len(pairs), generator=generator("images", self.seed))
+        order = torch.randperm(len(pairs), generator=make_generator("images", self.seed))
         scene, light = pairs[order[:self.settings.n_images]].T
         return test.gather(scene, light), test.materials[scene], scene
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 from ..core.paths import runs_dir
-from ..core.random import generator
+from ..core.random import make_generator
 from ..core.rows import read_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import class_names
@@ -29,7 +29,7 @@ from ..learn.robust import summarise
 from ..learn.train import Schedule
 from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
 from ..measure.excess import measure_legibility
-from ..measure.quality import METRICS, evaluate_set, mean_error, nearest, seed_metrics, unchanged_error
+from ..measure.quality import METRICS, evaluate_set, mean_error, measure_nearest, tabulate_seeds, unchanged_error
 from ..report.scoreboard import LOWER_IS_BETTER
 from ..report.tables import PAPER
 from ..sets.sets import PerturbationSet
@@ -137,7 +137,7 @@ class MnistPairs(MnistTruth):
     ):
         "x and x_tilde of test images, (n, 1, H, W) each."
         test = self.test_pairs()
-        return draw_true_pairs(test, test.index[:n], generator(*key))[:2]
+        return draw_true_pairs(test, test.index[:n], make_generator(*key))[:2]
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #25d62fe5
 class Learned(NamedTuple):
@@ -217,7 +217,7 @@ class MnistEvaluation(DescribedSets):
         "The six metrics on the test pairs, one row per image; `none` is the error of changing nothing."
         settings = self.settings
         x, x_tilde = self.draw_test("test", self.seed, seed)
-        rows = evaluate_set(pset, x, x_tilde, generator("quality", self.seed, seed), settings.pgd_steps,
+        rows = evaluate_set(pset, x, x_tilde, make_generator("quality", self.seed, seed), settings.pgd_steps,
                             settings.n_samples, error=error)
         none = unchanged_error(x, x_tilde, error).numpy()
         return rows.assign(row=row, error=error, seed=seed, image=range(len(rows)), eps=pset.eps, none=none)
@@ -254,7 +254,7 @@ class MnistComparison(MnistEvaluation):
     ):
         "Means and deviations over seeds: row, column, value, sd, n."
         rows = self.evaluated()
-        return seed_metrics(rows[rows.error == error])
+        return tabulate_seeds(rows[rows.error == error])
 
     def write_metrics(self):
         "The six metrics in cross-entropy, beside the paper's numbers; returns the table for display."
@@ -325,7 +325,7 @@ class MnistPoints(MnistVerdict):
         n=1,  # points per image, of which the first is kept
     ):
         "A random point of every row's set, {row: (n, 1, H, W)}."
-        draw = lambda pset: pset.sample(x.to(self.device), n, generator(name, self.seed))[:, 0].cpu()
+        draw = lambda pset: pset.sample(x.to(self.device), n, make_generator(name, self.seed))[:, 0].cpu()
         return {row: draw(self.learn(row).pset) for row in self.rows}
 
     def random_points(self):
@@ -350,7 +350,7 @@ class MnistPoints(MnistVerdict):
         found = []
         for row in self.covered_rows():
             for fields, x, x_tilde in self.grid():
-                near = nearest(self.learn(row).pset, x, x_tilde, self.settings.pgd_steps)
+                near = measure_nearest(self.learn(row).pset, x, x_tilde, self.settings.pgd_steps)
                 none = (x - x_tilde).square().flatten(1).mean(1)
                 found.append(pd.DataFrame(dict(row=row, **fields, pgd_ae=near, none=none)))
         return self.keep("coverage", pd.concat(found))
@@ -456,7 +456,7 @@ class MnistLegible(MnistClassifiers):
         reader, other = (self.classifier(method)[0] for method in ("truth", "standard"))
         y, (x, views) = self.test_pairs().labels[self.searched_images()], self.true_views()
         read = lambda row: measure_legibility(self.set_of(row), reader, other, x, y, views,
-                                              generator("legible", self.seed), steps=self.settings.excess_steps)
+                                              make_generator("legible", self.seed), steps=self.settings.excess_steps)
         return contents.tabulate_legibility({row: read(row) for row in self.compared_rows()})
 
     def write_legible(self):

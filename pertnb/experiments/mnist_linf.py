@@ -8,7 +8,7 @@ __all__ = ['LINF_ROWS', 'LinfSettings', 'make_grainy', 'measure_excess', 'MnistL
 # %% ../../nbs/api/experiments/02a_mnist_linf.ipynb #d7d1fff3
 import pandas as pd
 import torch
-from ..core.random import generator
+from ..core.random import make_generator
 from ..data.affine import EPS_LINF, apply_linf
 from ..data.pairs import to_float
 from .mnist import MNIST_PAPER, MNIST_SMOKE, GridPart, Mnist, MnistSettings
@@ -50,7 +50,7 @@ def make_grainy(
 ):
     "Images under true noise that is constant on squares."
     n = 28 // grain
-    noise = torch.rand(len(x), 1, n, n, generator=generator("grain", grain)) * 2 - 1
+    noise = torch.rand(len(x), 1, n, n, generator=make_generator("grain", grain)) * 2 - 1
     return apply_linf(x, dict(noise=noise.repeat_interleave(grain, 2).repeat_interleave(grain, 3)), radius)
 
 # %% ../../nbs/api/experiments/02a_mnist_linf.ipynb #efe33e60

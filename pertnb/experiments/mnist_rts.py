@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import pandas as pd
 import torch
 from ..core.checks import check_known
-from ..core.random import generator
+from ..core.random import make_generator
 from ..data.affine import TRUTHS, draw_true_pairs, frame, nearest_rts
 from .mnist import MNIST_PAPER, MNIST_SMOKE, GridPart, Mnist, MnistSettings
 from .presets import experiment
 from .section import AS_PRINTED
-from ..measure.quality import METRICS, seed_metrics
+from ..measure.quality import METRICS, tabulate_seeds
 from ..report.tables import PAPER
 from ..sets.sets import project
 
@@ -167,7 +167,7 @@ class RtsTraining(RtsMaps):
             found.append(self.evaluate_once(count(log), pset, 0, "bce"))
         whole = rows[(rows.row == row) & (rows.error == "bce") & (rows.seed == 0)]
         found.append(whole.assign(row=count(self.learn(row).log)))
-        return seed_metrics(pd.concat(found)).drop(columns="sd")
+        return tabulate_seeds(pd.concat(found)).drop(columns="sd")
 
     def write_shares(self):
         "The table of `evaluate_shares`; returns it for display."
@@ -193,11 +193,11 @@ class MnistRts(RtsTraining):
         "Share of true partners and of the set's points that the classifier trained on true perturbations reads: dict."
         test, pset, (reader, _) = self.test_pairs(), self.first_set(), self.classifier("truth")
         i = test.index.repeat(draws)
-        pairs = draw_true_pairs(test, i, generator("read", self.seed))
+        pairs = draw_true_pairs(test, i, make_generator("read", self.seed))
         x, x_tilde, y = (t.to(self.device) for t in (*pairs[:2], test.labels[i]))
         with torch.no_grad():
             encoded = project(pset.encode(x, x_tilde), pset.eps)
             points = {"true partners": x_tilde, "encoder's points": pset.perturb(x, encoded),
-                      "random points": pset.sample(x, 1, generator("read too", self.seed))[:, 0],
+                      "random points": pset.sample(x, 1, make_generator("read too", self.seed))[:, 0],
                       "centre": pset.perturb(x, x.new_zeros(len(x), pset.latent))}
             return {name: float((reader(v).argmax(1) == y).float().mean()) for name, v in points.items()}

@@ -13,7 +13,6 @@ __all__ = ['BUILT_IN_FUNCTIONS', 'N_PHANTOMS', 'MOST_BYTES', 'SOURCE', 'READING'
 # %% ../../nbs/api/experiments/07a_own.ipynb #c2ca8843
 import importlib.util
 import inspect
-import json
 import re
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,8 +22,8 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from ..core.names import make_printable, quote_error
-from ..core.paths import atomic_write, read_tensors, runs_dir
-from ..core.random import generator
+from ..core.paths import atomic_write, runs_dir
+from ..core.random import make_generator
 from ..core.rows import read_rows
 from ..data.camera import camera
 from ..data.phantoms import PHANTOMS, make_phantoms, scanner
@@ -98,7 +97,7 @@ def call(
     *key,     # names the draws
 ):
     "function(x, generator), checked: uint8 of x's shape."
-    name, arguments = name_function(function), (x.clone(), generator("own", *key))[:count_arguments(function)]
+    name, arguments = name_function(function), (x.clone(), make_generator("own", *key))[:count_arguments(function)]
     try:
         y = function(*arguments)
     except (Exception, SystemExit) as error:
@@ -181,7 +180,7 @@ def load_clean(
     "Images, labels or None, and class names, for a function to perturb."
     if name == "phantoms":
         if split == "test": return None, None, ()
-        return *make_phantoms(N_PHANTOMS, generator("phantoms", seed)), PHANTOMS
+        return *make_phantoms(N_PHANTOMS, make_generator("phantoms", seed)), PHANTOMS
     if name in CLASSES: return *load_images(name, split), class_names(name)
     if not Path(name).is_dir():
         raise FileNotFoundError(f"there are no images {name!r}: known are {', '.join(CLASSES)}, "
@@ -209,7 +208,7 @@ def perturb_some(
     "Own pairs that a function makes of n images of a data set or folder; None if it has no such split."
     images, labels, classes = load_clean(s.data, split, s.seed, s.resize, s.crop, read_window(s.window))
     if images is None: return None
-    number = mix_classes(labels, len(images), generator("own images", s.seed, split))[:n]
+    number = mix_classes(labels, len(images), make_generator("own images", s.seed, split))[:n]
     labels = None if labels is None else labels[number]
     return perturb_images(function, images[number], labels, classes, s.copies, s.seed, f"{split} image", number)
 
@@ -317,7 +316,7 @@ def mix(
     seed=0,
 ):
     "The same images in an order whose beginnings hold all classes."
-    return own.take(mix_classes(own.labels, len(own), generator("own order", seed)))
+    return own.take(mix_classes(own.labels, len(own), make_generator("own order", seed)))
 
 
 def read_learned(
@@ -350,11 +349,11 @@ def gather(
     check_enough(same, test)
     if test is None:
         share = min(.2, max(.1, 50 / len(same)))
-        own, test = split_own(own, share, s.groups, generator("own test", s.seed))
+        own, test = split_own(own, share, s.groups, make_generator("own test", s.seed))
         if learned: test = drop_learned(test, learned)
     groups = {name: group for part in (own, test) for name, group in zip(part.names, find_groups(part.names, s.groups))}
     share = min(.2, max(1 / 50, 50 / len(own)))
-    train, validation = split_own(own, share, s.groups, generator("split", s.seed))
+    train, validation = split_own(own, share, s.groups, make_generator("split", s.seed))
     test = mix(test, s.seed)
     test = test.take(torch.arange(min(len(test), s.n_test)))
     lines += name_absent(train, "the training part") + name_absent(test, "the test")

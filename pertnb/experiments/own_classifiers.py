@@ -33,7 +33,7 @@ class OwnRobustSettings(MirrorSettings, RobustSettings):
     sigma: float = 1.
 
     def images(self): return super().images() | dict(mirror=self.mirror)
-    def under_noise(self): return dict(images=self.images(), smoothing=self.smoothing)
+    def under_noise(self): return dict(images=self.images(), label_smoothing=self.smoothing)
 
 
 def classifier_settings(
@@ -79,8 +79,8 @@ def train_round(
     "A model in eval mode, and the log of its training."
     schedule = Schedule(**how.training(method))
     if method != SMOOTHED:
-        return robust.train_classifier(method, train, schedule, net, pset, start, how.loss(method), validation, seed,
-                                       pad=how.pad, **kw)
+        return robust.train_classifier(method, train, schedule, net, pset, start, how.loss(method), validation,
+                                       seed, **kw)
     validate = smoothed.smoothing_validation(validation, pset, how.sigma, seed)
     return smoothed.train_smoothed(train, pset, how.sigma, schedule, net, start, seed, how.under_noise(),
                                    validate=validate, **kw)

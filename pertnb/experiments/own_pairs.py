@@ -18,8 +18,8 @@ import pandas as pd
 import torch
 from ..certify import smoothing
 from ..core.paths import shorten_path
-from ..core.probe import probe, probing
-from ..core.random import generator
+from ..core.probe import find_probe, probe
+from ..core.random import make_generator
 from ..data.pairs import PairsOf, to_float
 from . import own, own_classifiers, own_report, own_splits
 from .contents import SearchedSection, Searched
@@ -135,7 +135,7 @@ def tell(
     line, # what is being done
 ):
     "Print a line to stderr; none while the cost is estimated."
-    if not probing(): print(line, file=sys.stderr, flush=True)
+    if not find_probe(): print(line, file=sys.stderr, flush=True)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #134eaf05
 class OwnParts(SearchedSection):
@@ -208,7 +208,7 @@ class OwnSet(OwnTraining):
     @step
     def used(self):
         "Which latent dimensions are in use, bool (K,)."
-        held_out = PairsOf(self.views()[1]).held_out(generator("validation", self.seed))
+        held_out = PairsOf(self.views()[1]).held_out(make_generator("validation", self.seed))
         pairs = (to_float(t[:200].to(self.device)) for t in held_out)
         return own_report.find_used(self.training()[0].encode(*pairs))
 
@@ -243,7 +243,7 @@ class DescribedSet(OwnSet):
     def describe_latent(self):
         "How many latent dimensions are in use, and what the others do."
         x = to_float(self.pairs().validation.images[:50].to(self.device))
-        return own_report.describe_used(self.set(), x, self.used(), generator("latent", self.seed))
+        return own_report.describe_used(self.set(), x, self.used(), make_generator("latent", self.seed))
 
     def tell_saved(self):
         "'saved', and in which folder if it is the user's."
@@ -268,7 +268,8 @@ class OwnQuality(DescribedSet):
         "One row per test pair: the six metrics, `none` (the error of changing nothing), image, pair."
         s, (x, x_tilde, image, pair) = self.settings, self.test_pairs()
         tell(f"measuring the set on {len(x)} pairs")
-        found = quality.evaluate_set(self.set(), x, x_tilde, generator("quality", s.seed), s.pgd_steps, s.n_samples)
+        draws = make_generator("quality", s.seed)
+        found = quality.evaluate_set(self.set(), x, x_tilde, draws, s.pgd_steps, s.n_samples)
         return found.assign(none=self.unchanged(), image=image.numpy(), pair=pair.numpy())
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #ae7d9cbb
@@ -378,8 +379,8 @@ class AttackedClassifiers(OwnClassifiers):
         s, model, pset, (x, y) = self.settings, self.classifiers()[method], self.set(), self.attacked()
         radii = list(radii or own_report.name_radii(pset).values())
         tell(f"attacking {own_report.METHOD_NAMES.get(method, method)} on {len(x)} images at {len(radii)} radii")
-        pgd, _ = robust.robust_rows(model, pset, x, y, radii, steps=s.pgd_steps)
-        return pgd, robust.worst_rows(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
+        pgd, _ = robust.attack_by_pgd(model, pset, x, y, radii, steps=s.pgd_steps)
+        return pgd, robust.attack_by_autopgd(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #806fa2b9
 class JudgedClassifiers(AttackedClassifiers):
@@ -390,7 +391,7 @@ class JudgedClassifiers(AttackedClassifiers):
     ):
         "Rows of kinds 'clean' and 'perturbed' on all test images, 'robust' and 'worst' on those under attack."
         test = self.views()[2].to(self.device)
-        accuracy = robust.accuracy_rows(self.classifiers()[method], test, "perturbed", clean=True)
+        accuracy = robust.measure_accuracy(self.classifiers()[method], test, "perturbed", clean=True)
         return pd.concat([accuracy, *self.attack(method)], ignore_index=True).assign(method=method)
 
     @step
@@ -494,7 +495,7 @@ class OwnImages(TabledCertificates):
 
     def samples(self):
         "Four random points of the set of each image shown, (n, 4, C, H, W)."
-        return self.set().to(self.device).sample(self.shown(), 4, generator("samples", self.seed))
+        return self.set().to(self.device).sample(self.shown(), 4, make_generator("samples", self.seed))
 
     def interpolations(self):
         "From one real version of each image shown to another: both, and points on the straight line between them."

@@ -87,7 +87,7 @@ def decode_nearest(
     steps=50,
 ):
     "The point of each set that PGD finds nearest to x_tilde, from the encoder's solution: (B, C, H, W)."
-    at, found = pset.at(x), quality.nearest_points(pset, x, x_tilde, steps)
+    at, found = pset.at(x), quality.find_nearest_points(pset, x, x_tilde, steps)
     with torch.no_grad(): return at(found.u)
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #8690fb7b

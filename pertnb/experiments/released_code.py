@@ -20,7 +20,7 @@ from ..attack.attack import attack_classifier
 from ..certify import smoothing
 from ..core.device import frozen
 from ..core.paths import runs_dir
-from ..core.random import generator
+from ..core.random import make_generator
 from ..core.rows import read_rows, write_rows
 from ..data import affine
 from ..data.images import class_names, resolve_data
@@ -140,7 +140,7 @@ def measure(self: ReleasedCode,
     "Rows of the six metrics of the packaged set."
     s, pset, (x, x_tilde, _) = self.settings, self.set(), self.pairs()
     steps = s.pgd_steps if steps is None else steps
-    return quality.evaluate_set(pset, x, x_tilde, generator("quality", s.seed), steps, s.n_samples, batch_size,
+    return quality.evaluate_set(pset, x, x_tilde, make_generator("quality", s.seed), steps, s.n_samples, batch_size,
                                 reading=reading)
 
 
@@ -185,7 +185,7 @@ def small_batch(self: ReleasedCode):
 def judge_projection(self: ReleasedCode):
     "Effects of the projection by columns: on latents three radii long, and on the OAE in smaller batches."
     pset, image, batch = self.set(), self.pairs()[2], max(1, self.set().latent // 4) # the paper: K = 512, B = 128
-    noise = torch.randn(8 * batch, pset.latent, generator=generator("outside", self.seed))
+    noise = torch.randn(8 * batch, pset.latent, generator=make_generator("outside", self.seed))
     long = 3 * pset.eps * noise / pset.latent**.5
     columns = torch.cat([project_columns(u, pset.eps) for u in long.split(batch)])
     norms = [u.norm(dim=1) for u in (project(long, pset.eps), columns)]
@@ -204,7 +204,7 @@ def draw_norms(self: ReleasedCode,
     sample, # (draws, k, radius, generator) -> u (draws, k)
 ):
     "Norms (1000,) of draws from a truncated normal, in units of the radius."
-    return sample(1000, self.set().latent, radius, generator("draws", self.seed)).norm(dim=1) / radius
+    return sample(1000, self.set().latent, radius, make_generator("draws", self.seed)).norm(dim=1) / radius
 
 
 @patch
@@ -253,7 +253,7 @@ def measure_learned(self: ReleasedCode,
     "Metrics of a set that `learn_corruptions` returns, the error of its training and its radius."
     s, (learned, log) = self.settings, self.learn_corruptions(seed, augment)
     x, x_tilde, _ = self.pairs()
-    rows = quality.evaluate_set(learned, x, x_tilde, generator("quality", seed), self.fewer_steps(), s.n_samples)
+    rows = quality.evaluate_set(learned, x, x_tilde, make_generator("quality", seed), self.fewer_steps(), s.n_samples)
     return rows.assign(seed=seed, augment=augment, mse=log.mse.iloc[-1], eps=learned.eps)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #e95feacf
@@ -309,7 +309,7 @@ def digits(self: ReleasedCode):
     train, test = (affine.true_pairs(name, split, "linf", n)
                    for split, n in (("train", s.mnist_train), ("test", s.mnist_test)))
     kept, aside = split_by_seed(train, s.seed, 1/60)
-    x, x_tilde, _ = affine.draw_true_pairs(test, test.index, generator("test", s.seed))
+    x, x_tilde, _ = affine.draw_true_pairs(test, test.index, make_generator("test", s.seed))
     return name, kept.to(self.device), aside, (x, x_tilde)
 
 
@@ -329,7 +329,7 @@ def measure_digits(self: ReleasedCode,
     order = epoch_order if shuffle else order_once
     learned, _ = learn_truth(linf, train, validation, dict(name="mnist_fc"), "bce", order=order,
                              device=self.device, progress=False)
-    draws = generator("quality", seed)
+    draws = make_generator("quality", seed)
     rows = quality.evaluate_set(learned, *pairs, draws, self.fewer_steps(), s.n_samples, error="bce")
     return rows.assign(seed=seed, shuffle=shuffle, eps=learned.eps)
 
@@ -416,7 +416,7 @@ def accuracies(self: ReleasedCode):
     "Clean, perturbed and robust accuracy (%) of each classifier, written to classifiers.csv."
     rows, test = [], self.test().to(self.device)
     for (reading, seed), model in self.classifiers().items():
-        found = robust.accuracy_rows(model, test, "perturbed", clean=True).groupby("kind").correct.mean()
+        found = robust.measure_accuracy(model, test, "perturbed", clean=True).groupby("kind").correct.mean()
         held = 100 * self.survive(model).mean() if reading != "adam" else float("nan")
         rows.append(dict(reading=reading, seed=seed, clean=100 * found["clean"], perturbed=100 * found["perturbed"],
                          robust=held))

@@ -11,9 +11,9 @@ from ..models.cvae import elbo, make_cvae
 from ..data.pair_source import check_source
 from ..data.pairs import PairsOf
 from .parallel import share
-from ..core.random import generator
+from ..core.random import make_generator
 from ..sets.sets import PerturbationSet, choose_radius, latent_norms, select_radius
-from .mend import Mend, mend
+from .mend import mend
 from .train import Schedule, build_from, fit, piecewise
 
 # %% ../../nbs/api/learn/10c_learn.ipynb #968b813b
@@ -62,7 +62,7 @@ def learn(
         norms = torch.cat([latent_norms(model, *pairs) for pairs in validation.every_pair()])
         pset = PerturbationSet(model, **choose_radius(norms, quantile))
     else:
-        pairs = validation.held_out(generator("validation", seed))
+        pairs = validation.held_out(make_generator("validation", seed))
         pset = PerturbationSet(model, **select_radius(model, *pairs, quantile))
     if plan is None: return pset, log
     mended, log.attrs["mending"] = mend(pset, source, plan, seed, **kw)

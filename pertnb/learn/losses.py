@@ -4,18 +4,17 @@
 
 # %% auto #0
 __all__ = ['MIXES', 'CleanPoint', 'decode_points', 'SamplePoint', 'NoisePoint', 'WorstPoint', 'Bank', 'KeptPoint', 'PixelPoint',
-           'choose_point', 'check_method', 'cross_entropy', 'mix_losses', 'spread', 'move_part', 'set_loss']
+           'choose_point', 'check_method', 'mix_losses', 'spread_evenly', 'move_part', 'set_loss']
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #321d2c63
 from dataclasses import dataclass
 import torch
-import torch.nn.functional as F
-from ..attack.attack import train_attack
+from ..attack.attack import attack_in_training, cross_entropy
 from ..core.checks import check_counts, check_known, check_number
 from ..core.device import frozen
-from ..data.pairs import on_cpu
+from ..core.random import on_cpu
 from ..sets.sets import PerturbationSet, project, sample_ball
-from ..attack.strong import PIXEL_EPS, pixel_train_attack
+from ..attack.strong import PIXEL_EPS, attack_pixels_in_training
 from .parallel import gather_parts, share
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #d5709990
@@ -96,7 +95,7 @@ class WorstPoint:
         "u (B, K) in the ball of pass t, from the starts u."
         grown = min(1., max(t / self.ramp, 0.01)) if self.ramp else 1.
         eps = self.pset.eps * grown
-        return train_attack(self.pset, model, x, y, eps, self.steps, self.step_size * eps, u * grown, self.freeze)
+        return attack_in_training(self.pset, model, x, y, eps, self.steps, self.step_size * eps, u * grown, self.freeze)
 
     def move(self, model, x, y, u, t, i):
         "The images (B, C, H, W) that were found."
@@ -153,7 +152,7 @@ class KeptPoint:
         starts, again, radius = draws.split([self.pset.latent, 1, 1], 1)
         kept, eps = self.bank.u[i], self.pset.eps
         start = torch.where((again > 0) | (kept == 0).all(1, keepdim=True), starts, kept) * radius
-        u = project(train_attack(self.pset, model, x, y, eps, self.steps, self.step_size * eps, start), radius)
+        u = project(attack_in_training(self.pset, model, x, y, eps, self.steps, self.step_size * eps, start), radius)
         return u, radius
 
     def move(self, model, x, y, u, t, i):
@@ -178,7 +177,7 @@ class PixelPoint:
 
     def move(self, model, x, y, u, t, i):
         "The images (B, C, H, W) that were found."
-        return pixel_train_attack(model, x, y, self.norm, steps=self.steps)
+        return attack_pixels_in_training(model, x, y, self.norm, steps=self.steps)
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #1e8a8838
 def choose_point(
@@ -207,15 +206,6 @@ def check_method(
     if pset is None and method.startswith("cvae"):
         raise ValueError(f"{methods[method]} needs a perturbation set, got none")
 
-# %% ../../nbs/api/learn/10a_losses.ipynb #8c32345c
-def cross_entropy(
-    logits, # (B, classes)
-    y,      # labels (B,)
-    smoothing=0., # probability that is spread over all classes
-):
-    "Of each image, (B,)."
-    return F.cross_entropy(logits, y, reduction="none", label_smoothing=smoothing)
-
 # %% ../../nbs/api/learn/10a_losses.ipynb #45978185
 MIXES = "max", "adversarial"
 
@@ -237,7 +227,7 @@ def mix_losses(
     return torch.maximum(clean, moved), logits.chunk(2)[1]
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #020e0276
-def spread(
+def spread_evenly(
     n, # rows
 ):
     "Numbers in [0, 1) (n,), such that any few neighbours are spread evenly: multiples of the golden ratio."
@@ -274,7 +264,7 @@ def set_loss(
     def loss(module, i, gen, t):
         x, y = draw(i, gen=gen, t=t)
         u = point.draw(i, gen).to(x.device, non_blocking=True)
-        x, y, u, i, chosen = share(x, y, u, i, spread(len(i)) < part)
+        x, y, u, i, chosen = share(x, y, u, i, spread_evenly(len(i)) < part)
         x_tilde = move_part(getattr(module, "module", module), point, x, y, u, t, i, chosen)
         values, logits = mix_losses(module, x, x_tilde, y, per_example, both)
         accuracy = {} if y.ndim > 1 else dict(accuracy=(logits.detach().argmax(1) == y).float().mean())

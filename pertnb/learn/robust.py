@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['METHODS', 'CORRUPTED', 'ROBUSTBENCH', 'check_methods', 'draw_view', 'draw_images', 'classifier_loss',
            'judging_arguments', 'mean_loss', 'validation_loss', 'build_classifier', 'fit_classifier',
-           'train_classifier', 'load_pretrained', 'describe_log', 'train_methods', 'is_correct', 'accuracy_rows',
-           'robust_rows', 'choose_attacks', 'worst_rows', 'attack_part', 'unattacked_rows', 'judge_classifier',
-           'summarise', 'count_wins', 'compare']
+           'train_classifier', 'load_pretrained', 'describe_log', 'train_methods', 'is_correct', 'measure_accuracy',
+           'attack_by_pgd', 'choose_attacks', 'attack_by_autopgd', 'attack_part', 'judge_unattacked',
+           'judge_classifier', 'summarise', 'count_wins', 'compare']
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9259f60d
 from functools import partial
@@ -17,15 +17,16 @@ from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from ..core import memo
 from ..core.checks import check_columns, check_labels, check_number
-from ..attack.attack import frozen, many, nested_robustness
-from ..core.device import compile_set, full_precision
+from ..attack.attack import count_at_once, cross_entropy, nested_robustness
+from ..core.device import compile_set, frozen, full_precision
 from ..models.nets import make_network
-from .losses import Bank, check_method, choose_point, cross_entropy, set_loss, spread
-from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, generator, to_float
+from .losses import Bank, check_method, choose_point, set_loss, spread_evenly
+from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, to_float
+from ..core.random import make_generator
 from ..core.paths import data_root
-from ..core.probe import probing, run_all, stretch
+from ..core.probe import find_probe, run_all, stretch
 from ..core.progress import tell_progress
-from ..attack.strong import strong_attack
+from ..attack.strong import attack_strongly
 from ..sets.sets import check_images
 from .train import Schedule, build_from, fit
 
@@ -55,10 +56,10 @@ def draw_view(
     gen,   # torch.Generator
 ):
     "Views of a batch (B,), 0 where the original is meant; None if it always is."
-    # the highest numbers of `spread` are corrupted here, the lowest are moved by `set_loss`
+    # the highest numbers of `spread_evenly` are corrupted here, the lowest are moved by `set_loss`
     if not real: return None
     view = torch.randint(1, len(views.names) + 1, i.shape, generator=gen, device=gen.device)
-    return view if real >= 1 else view * (spread(len(i)) >= 1 - real).to(view.device)
+    return view if real >= 1 else view * (spread_evenly(len(i)) >= 1 - real).to(view.device)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #b4e0f6c6
 def draw_images(
@@ -92,30 +93,30 @@ def classifier_loss(
     method,    # one of METHODS
     views,     # Views of the training images
     pset=None, # PerturbationSet, for the two CVAE methods
-    pad=4,     # of the crop
     mix="max", # one of losses.MIXES, for adversarial training
     part=1.,   # of each batch that the method moves; the rest stays at x
     kept=False, # adversarial training from latents that are kept (`KeptPoint`)
-    smoothing=0., # of labels
-    images=None,  # dict(pad=, real=, reflect=, alternate=, mirror=) of `draw_images`
+    label_smoothing=0.,
+    images=None, # dict(pad=, real=, reflect=, alternate=, mirror=) of `draw_images`
     **attack,  # steps=, step_size=, random_start=, freeze= of `WorstPoint`, for adversarial training
 ):
     "A loss for `fit`: mean cross-entropy of what the method trains on; logs the accuracy on it."
     check_method(method, METHODS, pset)
-    check_number("pad", pad, whole=True)
-    draw = partial(draw_images, views, method=method, **{"pad": pad, **(images or {})})
+    images = dict(pad=4) | (images or {})
+    check_number("pad", images["pad"], whole=True)
+    draw = partial(draw_images, views, method=method, **images)
     if kept and method.startswith("cvae_adversarial"): attack |= dict(bank=Bank(len(views.images), pset.latent))
     point = choose_point(method, pset, **attack)
-    return set_loss(draw, point, partial(cross_entropy, smoothing=smoothing), mix, part)
+    return set_loss(draw, point, partial(cross_entropy, label_smoothing=label_smoothing), mix, part)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #69bf8d6b
 def judging_arguments(
     attack, # arguments of `classifier_loss` in training
 ):
     "Those for images set aside: no crops, plain labels, and ten steps of PGD in place of kept latents."
-    images = {k: v for k, v in (attack.get("images") or {}).items() if k == "real"}
+    images = {k: v for k, v in (attack.get("images") or {}).items() if k == "real"} | dict(pad=0)
     longer = dict(kept=False, steps=10, step_size=0.2) if attack.get("kept") else {}
-    return attack | dict(smoothing=0., images=images) | longer
+    return attack | dict(label_smoothing=0., images=images) | longer
 
 # %% ../../nbs/api/learn/11_robust.ipynb #729e3ae9
 def mean_loss(
@@ -129,7 +130,7 @@ def mean_loss(
         def mean(n):
             total = 0
             for k, i in enumerate(views.index[:n].split(batch_size)):
-                value, _ = loss(module, i, generator("validation", seed, k, device=i.device), 0.)
+                value, _ = loss(module, i, make_generator("validation", seed, k, device=i.device), 0.)
                 total = total + value.detach() * len(i)
             return total / n
         return run_all("validation", mean, len(views), batch_size)
@@ -146,7 +147,7 @@ def validation_loss(
 ):
     "validate(module) for `fit`: the method's mean loss on the images, the same draws at every call."
     if attack.get("kept"): views = views.on(views.index[:500])
-    return mean_loss(classifier_loss(method, views, pset, pad=0, **judging_arguments(attack)), views, seed, batch_size)
+    return mean_loss(classifier_loss(method, views, pset, **judging_arguments(attack)), views, seed, batch_size)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #c96df320
 def build_classifier(
@@ -185,12 +186,11 @@ def train_classifier(
     attack=None, # other arguments of `classifier_loss`
     validation=None, # Views of the images set aside, for early stopping
     seed=0,
-    pad=4,      # of the crop; 0: neither crop nor flip
     **kw,       # device, progress, ... of `fit`
 ):
     "Train (or load) a classifier by a method: returns it in eval mode, and its log."
     attack = attack or {}
-    loss = classifier_loss(method, views, compile_set(pset, schedule.compile), pad, **attack)
+    loss = classifier_loss(method, views, compile_set(pset, schedule.compile), **attack)
     if validation is not None: kw |= dict(validate=validation_loss(method, validation, pset, seed, **attack))
     return fit_classifier(method, loss, views, schedule, net, start, seed, **kw)
 
@@ -204,7 +204,7 @@ def load_pretrained(
     device,  # torch.device
 ):
     "robustbench's model for a method, in eval mode; None, with a message, without the package; None for other methods."
-    if method not in ROBUSTBENCH or probing(): return None
+    if method not in ROBUSTBENCH or find_probe(): return None
     name, threat = ROBUSTBENCH[method]
     try: from robustbench.utils import load_model
     except ImportError:
@@ -274,7 +274,7 @@ def is_correct(
     return stretch(run_all("predictions", correct, len(x), batch_size), len(x))
 
 # %% ../../nbs/api/learn/11_robust.ipynb #95f9d0b7
-def accuracy_rows(
+def measure_accuracy(
     model,  # classifier in eval mode
     views,  # Views of test images
     kind,   # "perturbed" or "ood"
@@ -291,18 +291,18 @@ def accuracy_rows(
     return pd.concat(parts, ignore_index=True).assign(eps=0.0)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #23648bd2
-def robust_rows(
+def attack_by_pgd(
     model, # classifier in eval mode
     pset,  # PerturbationSet
     x, y,  # test images uint8 (N, C, H, W) and labels (N,)
     radii, # ascending
     few=None, # images attacked at all radii, the first ones (default: all); the others only at the largest
     steps=50,
-    batch_size=None, # default: `many`
+    batch_size=None, # default: `count_at_once`
 ):
     "One row per image and radius: kind 'robust', eps, image, correct; and the worst u (N, K) at the largest radius."
     parts, us = [], []
-    few, batch_size = len(x) if few is None else few, batch_size or many(x.device)
+    few, batch_size = len(x) if few is None else few, batch_size or count_at_once(x.device)
     edges = sorted({*range(0, len(x), batch_size), min(few, len(x)), len(x)})
     for lo, hi in zip(edges, edges[1:]):
         tell_progress("attack by PGD", lo, len(x), "image")
@@ -323,11 +323,11 @@ def choose_attacks(
     return "apgd-ce", "apgd-dlr" if n_classes > 2 else "apgd-margin"
 
 # %% ../../nbs/api/learn/11_robust.ipynb #505c11bf
-def worst_rows(
+def attack_by_autopgd(
     model, # classifier in eval mode
     pset,  # PerturbationSet
     x, y,  # test images uint8 (N, C, H, W) and labels (N,)
-    pgd,   # rows of robust_rows
+    pgd,   # rows of attack_by_pgd
     steps=50,
     restarts=1,
     seed=0, # of the random starts
@@ -343,8 +343,8 @@ def worst_rows(
         zeros = torch.zeros(len(images), dtype=torch.int64)
         if standing.any():
             i = images[standing]
-            found = strong_attack(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts,
-                                  generator("strong", seed, eps), attacks, many(x.device))
+            found = attack_strongly(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts,
+                                    make_generator("strong", seed, eps), attacks, count_at_once(x.device))
             zeros[standing] = found.zero_gradients.cpu().long()
             standing[standing.clone()] = found.correct.cpu()
         parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=images.numpy(),
@@ -363,21 +363,21 @@ def attack_part(
     seed=0,
 ):
     "Rows of kinds 'robust' and 'worst' of images lo to hi, and PGD's u (hi - lo, K) at the largest radius."
-    rows, u = robust_rows(model, pset, x[lo:hi], y[lo:hi], radii, max(0, min(few, hi) - lo), steps)
+    rows, u = attack_by_pgd(model, pset, x[lo:hi], y[lo:hi], radii, max(0, min(few, hi) - lo), steps)
     if lo < few:
         starts = f"{seed}, from {lo}" if lo else seed
-        worst = worst_rows(model, pset, x[lo:hi], y[lo:hi], rows, strong_steps, seed=starts)
+        worst = attack_by_autopgd(model, pset, x[lo:hi], y[lo:hi], rows, strong_steps, seed=starts)
         rows = pd.concat([rows, worst], ignore_index=True)
     return rows.assign(image=rows.image + lo), u
 
 # %% ../../nbs/api/learn/11_robust.ipynb #fdb49507
-def unattacked_rows(
+def judge_unattacked(
     model, # classifier in eval mode
     test,  # Views of the first test images with the training corruptions
     ood,   # Views of the same images with corruptions never trained on
 ):
     "Rows of kinds 'clean', 'perturbed' and 'ood'."
-    parts = accuracy_rows(model, test, "perturbed", clean=True), accuracy_rows(model, ood, "ood")
+    parts = measure_accuracy(model, test, "perturbed", clean=True), measure_accuracy(model, ood, "ood")
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #47011938
@@ -399,17 +399,17 @@ def judge_classifier(
     kept = memo.place("evaluation", judge_classifier, model=model, pset=pset, test=test, ood=ood,
                       x=x, y=y, radii=[float(r) for r in radii], steps=steps, strong_steps=strong_steps, seed=seed,
                       few=few, chunk=chunk, precision="float32")
-    def look(): return unattacked_rows(model, test, ood).assign(precision="float32"), None
+    def look(): return judge_unattacked(model, test, ood).assign(precision="float32"), None
     def attack(images):
         lo, hi = images[0], images[-1] + 1
         rows, u = attack_part(model, pset, x, y, lo, hi, few, radii, steps, strong_steps, seed)
         return rows.assign(precision="float32"), dict(u=u)
-    parts, us = [memo.part(kept, "accuracy", look, last=False)[0]], []
+    parts, us = [memo.make_part(kept, "accuracy", look, last=False)[0]], []
     for lo in range(0, len(x), chunk):
         tell_progress("evaluation of a classifier", lo, len(x), "image")
         images = range(lo, min(lo + chunk, len(x)))
         like = "all radii" if lo < few else "the largest radius"
-        rows, tensors = memo.part(kept, f"attacked-{lo:06}", attack, lo + chunk >= len(x), images, like)
+        rows, tensors = memo.make_part(kept, f"attacked-{lo:06}", attack, lo + chunk >= len(x), images, like)
         parts.append(rows)
         us.append(tensors["u"])
     return pd.concat(parts, ignore_index=True), torch.cat(us).to(x.device)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SEGMENT_METHODS', 'SEGMENT_MIXES', 'pixel_loss', 'attack_maps', 'worsen_maps', 'draw_maps', 'weigh_pixels',
            'segmentation_loss', 'train_segmenter', 'count_rows', 'accuracy_and_iou', 'evaluate_segmenter',
-           'jackknife_errors', 'vote_rows', 'certify_maps', 'certified_share']
+           'jackknife_errors', 'count_votes', 'certify_maps', 'certified_share']
 
 # %% ../../nbs/api/learn/22_segment.ipynb #ae0a599c
 from functools import partial
@@ -14,15 +14,15 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from ..core import memo
-from ..attack.attack import Ball, frozen, maximise, pgd
+from ..attack.attack import Ball, maximise, pgd
 from ..attack.strong import AutoState
-from ..core.checks import check_columns, check_known, check_radii, described
-from ..core.device import full_precision
+from ..core.checks import check_columns, check_known, check_radii, describe_value
+from ..core.device import frozen, full_precision
 from ..core.progress import tell_progress
 from ..data.illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pairs, padding
 from .losses import MIXES, check_method, choose_point, set_loss
 from ..data.pairs import crop_flip, draw_crop_flip, to_float
-from ..certify.smoothing import certified_pixels, certify
+from ..certify.smoothing import certify, certify_pixels
 from .train import build_from, fit
 from ..models.unet import UNetClassifier
 
@@ -144,7 +144,8 @@ def count_rows(
 ):
     "DataFrame of image, material, hit, missed, false; classes that don't occur are left out."
     if predicted.shape != y.shape:
-        raise ValueError(f"predictions and labels must have one shape, got {described(predicted)} and {described(y)}")
+        shapes = f"{describe_value(predicted)} and {describe_value(y)}"
+        raise ValueError(f"predictions and labels must have one shape, got {shapes}")
     image = torch.arange(len(y), device=y.device).view(-1, 1, 1).expand_as(y)
     known = y != IGNORE
     flat = ((image * n_classes + y) * n_classes + predicted)[known]
@@ -206,7 +207,7 @@ def jackknife_errors(
     return {name: ((m - 1) / m * ((v - v.mean())**2).sum())**.5 if m > 1 else float("nan") for name, v in left.items()}
 
 # %% ../../nbs/api/learn/22_segment.ipynb #64ee0eba
-def vote_rows(
+def count_votes(
     top,  # class that was tested (B, H, W)
     hits, # its votes (B, H, W)
     y,    # true classes (B, H, W), IGNORE where there is none
@@ -226,14 +227,14 @@ def certify_maps(
     seed=0,
     batch_size=16, # images decoded and classified at a time
 ):
-    "Rows of `vote_rows` of all images, with sigma, n0, n, seed and precision; resuming."
+    "Rows of `count_votes` of all images, with sigma, n0, n, seed and precision; resuming."
     settings = dict(sigma=float(sigma), n0=n0, n=n, seed=seed, precision="float32")
     kept = memo.place("maps", certify_maps, pset=pset, model=model, x=x, y=y, **settings)
     def work(images):
         i, = images
         out = certify(pset, model, to_float(x[i:i + 1]), sigma, n0, n, seed=seed, ids=[i], batch_size=batch_size)
-        return vote_rows(out.top, out.hits, y[i:i + 1]).assign(image=i, **settings)
-    return memo.rows(kept, "maps", range(len(x)), work)
+        return count_votes(out.top, out.hits, y[i:i + 1]).assign(image=i, **settings)
+    return memo.make_rows(kept, "maps", range(len(x)), work)
 
 # %% ../../nbs/api/learn/22_segment.ipynb #ffa3220f
 def certified_share(
@@ -246,6 +247,6 @@ def certified_share(
     percent = {}
     for i, g in rows.groupby("image"):
         hits, correct = (np.repeat(g[name].to_numpy(), g.pixels) for name in ("hits", "correct"))
-        held, = certified_pixels(hits[None], int(g.n.iloc[0]), radius, g.sigma.iloc[0], alpha, correction)
+        held, = certify_pixels(hits[None], int(g.n.iloc[0]), radius, g.sigma.iloc[0], alpha, correction)
         percent[i] = 100 * float((held & correct).mean())
     return pd.Series(percent)

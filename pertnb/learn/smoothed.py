@@ -9,7 +9,8 @@ __all__ = ['smoothing_loss', 'train_smoothed', 'smoothing_validation']
 from functools import partial
 from ..core.checks import check_number
 from ..core.device import compile_set
-from .losses import NoisePoint, cross_entropy, set_loss
+from ..attack.attack import cross_entropy
+from .losses import NoisePoint, set_loss
 from .robust import draw_images, fit_classifier, mean_loss
 
 # %% ../../nbs/api/learn/11b_smoothed.ipynb #1e4a2281
@@ -17,14 +18,14 @@ def smoothing_loss(
     views, # Views of the training images
     pset,  # PerturbationSet
     sigma, # of the noise
-    pad=4, # of the crop
-    smoothing=0., # of labels
-    images=None,  # dict(pad=, reflect=, alternate=) of `draw_images`
+    label_smoothing=0.,
+    images=None, # dict(pad=, reflect=, alternate=) of `draw_images`
 ):
     "A loss for `fit`: mean cross-entropy at u from N(0, sigma^2 I); logs the accuracy there."
-    check_number("pad", pad, whole=True)
-    draw = partial(draw_images, views, method="standard", **{"pad": pad, **(images or {})})
-    return set_loss(draw, NoisePoint(pset, sigma), partial(cross_entropy, smoothing=smoothing))
+    images = dict(pad=4) | (images or {})
+    check_number("pad", images["pad"], whole=True)
+    draw = partial(draw_images, views, method="standard", **images)
+    return set_loss(draw, NoisePoint(pset, sigma), partial(cross_entropy, label_smoothing=label_smoothing))
 
 # %% ../../nbs/api/learn/11b_smoothed.ipynb #fcc1e5b1
 def train_smoothed(
@@ -51,4 +52,4 @@ def smoothing_validation(
     batch_size=250,
 ):
     "validate(module) for `fit`: the mean loss under noise on these images, the same draws at every call."
-    return mean_loss(smoothing_loss(views, pset, sigma, pad=0), views, seed, batch_size)
+    return mean_loss(smoothing_loss(views, pset, sigma, images=dict(pad=0)), views, seed, batch_size)

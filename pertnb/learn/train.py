@@ -25,15 +25,15 @@ from accelerate import Accelerator, PartialState
 from tqdm import tqdm
 from ..core import memo
 from ..core.checks import check_number
-from ..core.clock import DEADLINE, check_time, time_is_up
+from ..core.clock import DEADLINE, check_time, is_time_up
 from ..core.device import COMPILE, as_written, choose_device, compile_module, frozen
 from ..core.device import training_autocast, training_precision, widen_outputs
 from .muon import Muon
 from .parallel import share_batch_norm
 from ..core.paths import locked, read_tensors
-from ..core.probe import probing
+from ..core.probe import find_probe
 from ..core.progress import tell_progress
-from ..core.random import generator
+from ..core.random import make_generator
 from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log
 from .state import write_own
 
@@ -93,7 +93,7 @@ def epoch_order(
     device, # torch.device
 ):
     "The permutation (n,) of a pass, on the device: sent there once, not slice by slice."
-    return torch.randperm(n, generator=generator("order", seed, epoch)).to(device)
+    return torch.randperm(n, generator=make_generator("order", seed, epoch)).to(device)
 
 
 def batch_indices(
@@ -166,7 +166,7 @@ def train_step(
     if run.device.type == "cuda": torch.compiler.cudagraph_mark_step_begin()
     for group in optimizer.param_groups: group["lr"] = run.rate(step)
     i = batch_indices(run.index, step, run.batch, run.seed, run.order)
-    gen = generator("step", run.seed, step, 0, device=run.device)
+    gen = make_generator("step", run.seed, step, 0, device=run.device)
     optimizer.zero_grad(set_to_none=True)
     means = add_gradients(run, module, accelerator, i, gen, step / run.steps_per_epoch)
     if run.schedule.clip: accelerator.clip_grad_norm_(module.parameters(), run.schedule.clip)
@@ -356,7 +356,7 @@ def loop(
                 write_log(run.folder/"log.jsonl", rows)
                 save_state(run.folder/"state.safetensors", run.module, optimizer, step, rows, kept=run.kept)
                 saved = time.perf_counter()
-        if step < run.steps and time_is_up(): stop(run, optimizer, step, rows, sums, losses, started)
+        if step < run.steps and is_time_up(): stop(run, optimizer, step, rows, sums, losses, started)
     hook.remove()
     bar.close()
     return rows
@@ -425,7 +425,7 @@ def rehearse(
     log_every, # steps between rows of the log
 ):
     "Under a probe, in place of training: the untrained module, and a log of one row with the seconds it would take."
-    costs = probing()
+    costs = find_probe()
     if kept.folder not in costs.results:
         cost, numbers = measure_run(run, costs, math.ceil(run.steps / log_every))
         costs.record(kept.key["name"], cost)
@@ -457,10 +457,10 @@ def fit(
     kept = memo.place(name, fit, build=build, loss=loss, index=index, schedule=schedule, seed=seed,
                       validate=validate, log_every=log_every, precision=training_precision(device), order=order)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(generator("weights", seed).initial_seed()))
+        torch.manual_seed(int(make_generator("weights", seed).initial_seed()))
         module = build().to(device=device, memory_format=torch.channels_last)
     run = Run(module, loss, index, schedule, seed, kept.folder, device, validate, order=order)
-    if probing(): return rehearse(run, kept, log_every or min(run.steps_per_epoch, 200))
+    if find_probe(): return rehearse(run, kept, log_every or min(run.steps_per_epoch, 200))
     process = PartialState(cpu=device.type == "cpu", timeout=timedelta(weeks=4))
     # several processes all go in, whatever each of them sees
     done = load_finished(run) if process.num_processes == 1 and not (run.folder/"state.safetensors").exists() else None

@@ -7,8 +7,8 @@ __all__ = ['log_normal', 'log_likelihood', 'necessary_subset', 'check_alpha', 'm
            'lemma1', 'lemma2', 'to_prior_units', 'thresholds', 'lemma3', 'log_ratio', 'lemma4_log_h',
            'lemma4_log_h_paper', 'corollary1_log_H', 'corollary1_log_H_paper', 'corollary1_log_H_best', 'threshold_R',
            'theorem1', 'largest_norm', 'log_H_ball', 'theorem2_log', 'truncated_variance', 'spike', 'spike_mean',
-           'mass_beyond', 'excess_nearby', 'LinearGaussian', 'posterior_moments', 'bound_rows', 'random_errors',
-           'evaluate_bounds']
+           'mass_beyond', 'excess_nearby', 'LinearGaussian', 'posterior_moments', 'bound_pairs',
+           'measure_random_errors', 'evaluate_bounds']
 
 # %% ../../nbs/api/measure/17_theory.ipynb #2503d237
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from scipy.special import wrightomega
 from scipy.stats import chi2
 from ..core.checks import check_counts, check_number
 from ..core.device import full_precision
-from .quality import nearest, pair_batches
+from .quality import measure_nearest, split_pairs
 from ..sets.sets import sample_ball
 
 # %% ../../nbs/api/measure/17_theory.ipynb #9b6f28be
@@ -46,7 +46,7 @@ def necessary_subset(
     steps=50, # of PGD
 ):
     "‖x' - x_tilde‖² (N,), summed over an image, of a point x' of S(x) near x_tilde: Definition 1 holds at it."
-    return nearest(pset, x, x_tilde, steps).double().numpy() * x[0].numel()
+    return measure_nearest(pset, x, x_tilde, steps).double().numpy() * x[0].numel()
 
 # %% ../../nbs/api/measure/17_theory.ipynb #88464d03
 def check_alpha(alpha):
@@ -357,7 +357,7 @@ def posterior_moments(
     check_counts(n=n)
     noise = torch.randn(n, len(x), pset.latent, generator=generator)
     out = []
-    for a, b, v in pair_batches(pset, x, x_tilde, batch_size, noise.transpose(0, 1)):
+    for a, b, v in split_pairs(pset, x, x_tilde, batch_size, noise.transpose(0, 1)):
         prior = pset.prior(a)
         mean, logvar = pset.cvae.posterior(a, b)
         mu, sigma = to_prior_units(mean, (logvar / 2).exp(), *prior)
@@ -367,7 +367,7 @@ def posterior_moments(
     return tuple(map(np.concatenate, zip(*out)))
 
 # %% ../../nbs/api/measure/17_theory.ipynb #d1fcbac8
-def bound_rows(
+def bound_pairs(
     mu,    # from posterior_moments (N, K)
     sigma, # from posterior_moments (N, K)
     error, # E_q‖g(z, x) - x_tilde‖² (N,)
@@ -391,7 +391,7 @@ def bound_rows(
 # %% ../../nbs/api/measure/17_theory.ipynb #76fc01dc
 @full_precision()
 @torch.no_grad()
-def random_errors(
+def measure_random_errors(
     pset,      # PerturbationSet
     x,         # conditions (N, C, H, W), uint8 or float in [0, 1]
     x_tilde,   # perturbed images (N, C, H, W)
@@ -403,7 +403,7 @@ def random_errors(
     check_counts(n=n)
     u = sample_ball(len(x) * n, pset.latent, pset.eps, generator).view(len(x), n, -1)
     out = []
-    for a, b, v in pair_batches(pset, x, x_tilde, batch_size, u):
+    for a, b, v in split_pairs(pset, x, x_tilde, batch_size, u):
         at = pset.at(a)
         errors = [(at(w) - b).square().flatten(1).sum(1) for w in v.unbind(1)]
         out.append(torch.stack(errors, 1).double().cpu().numpy())
@@ -419,9 +419,9 @@ def evaluate_bounds(
     n=8,       # points of the posterior, and of the set, per pair
     steps=50,  # of PGD
 ):
-    "`bound_rows`, and as measured: least (by PGD), expected, log_likelihood; errors summed over an image."
+    "`bound_pairs`, and as measured: least (by PGD), expected, log_likelihood; errors summed over an image."
     m = x[0].numel()
-    errors = random_errors(pset, x, x_tilde, generator, n)
-    rows = bound_rows(*posterior_moments(pset, x, x_tilde, generator, n), m, pset.eps, alpha)
+    errors = measure_random_errors(pset, x, x_tilde, generator, n)
+    rows = bound_pairs(*posterior_moments(pset, x, x_tilde, generator, n), m, pset.eps, alpha)
     least = necessary_subset(pset, x, x_tilde, steps)
     return rows.assign(least=least, expected=errors.mean(1), log_likelihood=log_likelihood(errors, m))

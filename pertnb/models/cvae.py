@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CVAES', 'PIXEL_ERRORS', 'kl', 'ResidualEncoder', 'layout_of', 'ResidualDecoder', 'CVAE', 'make_cifar10_residual',
            'make_mnist_fc', 'make_mnist_conv', 'make_mnist_stn', 'check_unet', 'make_mi_unet', 'argument_names',
-           'make_cvae', 'squared_error', 'pixel_cross_entropy', 'pixel_error', 'elbo']
+           'make_cvae', 'squared_error', 'pixel_cross_entropy', 'choose_error', 'elbo']
 
 # %% ../../nbs/api/models/05_cvae.ipynb #0a59d84c
 import math
@@ -246,7 +246,7 @@ def pixel_cross_entropy(x_hat, x_tilde):
 PIXEL_ERRORS = {"mse": squared_error, "bce": pixel_cross_entropy} # of the Gaussian and of the Bernoulli likelihood
 
 
-def pixel_error(
+def choose_error(
     kind, # one of PIXEL_ERRORS
 ):
     "The error by its name; ValueError lists the known ones."
@@ -264,7 +264,7 @@ def elbo(
 ):
     "Negative ELBO, summed error and KL for each example, (B,) each: ½||x~ - g(z, x)||² + beta KL; paper sec. 4."
     (mu_p, logvar_p), (mu, logvar), x_hat = cvae(x, x_tilde, noise)
-    summed = pixel_error(error)(x_hat, x_tilde).flatten(1).sum(1)
+    summed = choose_error(error)(x_hat, x_tilde).flatten(1).sum(1)
     divergence = kl(mu, logvar, mu_p, logvar_p)
     factor = 0.5 if error == "mse" else 1
     return factor * summed + beta * divergence, summed, divergence

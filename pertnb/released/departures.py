@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy import stats
-from ..attack.attack import Ball, cross_entropies
-from ..data.pairs import PairsOf, draw_pairs, evaluation_pairs, generator
+from ..attack.attack import Ball, cross_entropy
+from ..data.pairs import PairsOf, draw_pairs, evaluation_pairs
+from ..core.random import make_generator
 from ..measure.quality import Reading
 
 # %% ../../nbs/api/released/23_departures.ipynb #afc27dc2
@@ -63,7 +64,7 @@ DEPARTURES = (
               "robust.classifier_loss(freeze=)"),
     Departure(17, "zero_gradient", "stay", "nan",
               "a gradient of zero length is divided by its length; the NaN that results is carried on",
-              "attack.attack_classifier(ball=, judge=)"),
+              "attack.attack_classifier(ball=, scorer=)"),
     Departure(18, "abstain", -1, 0,
               "a smoothed classifier that abstains answers class 0, with radius -1 (released: for pixels)",
               "departures.answer_always"),
@@ -124,7 +125,7 @@ def order_once(
     n, seed, epoch, device, # as of train.epoch_order
 ):
     "One permutation (n,) for all passes."
-    return torch.randperm(n, generator=generator("order", seed)).to(device)
+    return torch.randperm(n, generator=make_generator("order", seed)).to(device)
 
 # %% ../../nbs/api/released/23_departures.ipynb #fa3a3c7b
 class UnguardedBall(Ball):
@@ -138,10 +139,10 @@ def score_unguarded(
     logits, y, # as of attack.score
 ):
     "Cross-entropy (B,) and whether the classifier is right (B,); NaN is not an error."
-    return cross_entropies(logits, y), logits.argmax(1) == y
+    return cross_entropy(logits, y), logits.argmax(1) == y
 
 
-UNGUARDED = dict(ball=UnguardedBall, judge=score_unguarded) # arguments of attack.attack_classifier
+UNGUARDED = dict(ball=UnguardedBall, scorer=score_unguarded) # arguments of attack.attack_classifier
 
 # %% ../../nbs/api/released/23_departures.ipynb #1430dc2d
 def answer_always(
@@ -166,7 +167,7 @@ def validation_pairs(
     if split not in ("images", "pairs"): raise ValueError(f"split must be 'images' or 'pairs', got {split!r}")
     if split == "images": return evaluation_pairs(views.on(held_out))[:3]
     n, m = len(views), len(views.names)
-    pick = torch.randperm(n * m, generator=generator("pairs", seed))[:len(held_out) * m]
+    pick = torch.randperm(n * m, generator=make_generator("pairs", seed))[:len(held_out) * m]
     i, c = views.index[pick // m], pick % m
     return views.gather(i, torch.zeros_like(c)), views.gather(i, c + 1), i
 

@@ -14,7 +14,7 @@ import numpy as np
 import seaborn as sns
 import torch
 from PIL import Image, PngImagePlugin
-from ..core.checks import described
+from ..core.checks import describe_value
 from ..core.paths import atomic_write, figures_dir
 from ..data.pictures import take_visible
 
@@ -110,7 +110,7 @@ def as_uint8(
     x = np.asarray(x)
     if x.dtype == np.uint8: return x
     if x.dtype.kind != "f" or not np.isfinite(x).all():
-        raise ValueError(f"images must be uint8, or finite floats in [0, 1], got {described(x)}")
+        raise ValueError(f"images must be uint8, or finite floats in [0, 1], got {describe_value(x)}")
     return np.rint(x.clip(0, 1) * 255).astype(np.uint8)
 
 

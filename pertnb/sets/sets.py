@@ -17,13 +17,13 @@ import numpy as np
 import torch
 import torch.nn as nn
 from scipy.special import gammainc, gammaincinv, hyp1f1
-from ..core.checks import check_affordable, check_number, described
+from ..core.checks import check_affordable, check_number, describe_value
 from ..models.cvae import make_cvae
 from ..core.device import full_precision
 from ..data.pairs import to_float
 from ..core.paths import is_checkpoint, read_tensors, write_tensors
 from ..core.probe import run_all, stretch
-from ..core.random import given_or_global
+from ..core.random import choose_generator
 from ..core.plugins import find_object
 
 # %% ../../nbs/api/sets/07_sets.ipynb #495c9b0f
@@ -77,9 +77,9 @@ def check_images(
 ):
     "ValueError unless x is float (B, C, H, W), finite and in [0, 1]."
     if not torch.is_tensor(x) or x.ndim != 4 or not x.is_floating_point():
-        raise ValueError(f"{name} must be a float tensor (B, C, H, W) with values in [0, 1], got {described(x)}; "
+        raise ValueError(f"{name} must be a float tensor (B, C, H, W) with values in [0, 1], got {describe_value(x)}; "
                          "divide uint8 images by 255")
-    if not x.numel(): raise ValueError(f"{name} must hold at least one image, got {described(x)}")
+    if not x.numel(): raise ValueError(f"{name} must hold at least one image, got {describe_value(x)}")
     low, high = map(float, x.aminmax())
     if not (-1e-4 <= low and high <= 1 + 1e-4):
         raise ValueError(f"{name} must lie in [0, 1] and be finite, got values from {low:.3g} to {high:.3g}")
@@ -102,7 +102,7 @@ def check_latents(
 ):
     "ValueError unless u is (n, k) and finite."
     if not torch.is_tensor(u) or tuple(u.shape) != (n, k) or not u.is_floating_point():
-        raise ValueError(f"u must be ({n}, {k}), one float latent per image, got {described(u)}")
+        raise ValueError(f"u must be ({n}, {k}), one float latent per image, got {describe_value(u)}")
     if finite and u.device.type == "cpu" and not u.isfinite().all(): # on a GPU one would wait for it at each step
         raise ValueError("u must be finite, got values that are not")
 
@@ -263,7 +263,7 @@ def sample(
 ):
     "n random points of each example's set, (B, n, C, H, W); u from the normal truncated to eps."
     check_number("n", n, 1, whole=True)
-    decode, gen = at(pset, x), given_or_global(generator, x.device)
+    decode, gen = at(pset, x), choose_generator(generator, x.device)
     u = sample_ball(len(x) * n, pset.latent, pset.eps if eps is None else eps, gen).to(x)
     return torch.stack([decode(v) for v in u.view(len(x), n, -1).unbind(1)], 1)
 

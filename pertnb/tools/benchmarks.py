@@ -23,7 +23,8 @@ from ..core.paths import runs_dir
 from ..core.rows import append_rows, read_rows, write_rows
 from ..data import affine
 from ..data.images import load_images
-from ..data.pairs import PairsOf, draw_pairs, generator, load_views, to_float
+from ..data.pairs import PairsOf, draw_pairs, load_views, to_float
+from ..core.random import make_generator
 from ..experiments import presets
 from ..experiments.section import Section, step
 from ..learn import robust, train
@@ -119,7 +120,7 @@ def race_pairs(self: Benchmarks):
     def our_batch():
         k = next(count)
         index = train.batch_indices(self.views.index, k, size, self.seed)
-        return draw_pairs(self.views, index, "centered", generator("benchmarks", self.seed, k), 4)
+        return draw_pairs(self.views, index, "centered", make_generator("benchmarks", self.seed, k), 4)
     ten = lambda: [our_batch() for _ in range(10)]
     return self.compare("Crop and flip of pairs", "pair", lambda: next(self.batches), ten, size, 10 * size)
 
@@ -128,7 +129,7 @@ def race_pairs(self: Benchmarks):
 def race_affine(self: Benchmarks):
     "Affine pairs of digits: one grid for the batch."
     digits = affine.true_pairs("mnist" if self.data == "cifar10" else "digits", "train", "rts", n=2000)
-    some, gen = digits.index[:self.settings.batch_size], generator("rts", self.seed)
+    some, gen = digits.index[:self.settings.batch_size], make_generator("rts", self.seed)
     plainly = lambda: plain.move_digits(digits.images[some], affine.draw_rts(len(some), gen))
     ten = lambda: [affine.draw_true_pairs(digits, some, gen) for _ in range(10)]
     return self.compare("Affine pairs", "pair", plainly, ten, len(some), 10 * len(some))
@@ -151,7 +152,7 @@ def race_corruption(self: Benchmarks,
     many = self.views.images[:self.settings.n_images].contiguous()
     singles = many[:self.settings.n_plain].permute(0, 2, 3, 1).numpy()
     plainly = partial(plain.corrupt_plainly, name, singles, self.seed)
-    ours = partial(corruptions.corrupt, name, many, 5, generator("race", self.seed, name))
+    ours = partial(corruptions.corrupt, name, many, 5, make_generator("race", self.seed, name))
     return self.compare(f"Corruption: {plots.label(name)}", "image", plainly, ours, len(singles), len(many))
 
 # %% ../../nbs/api/tools/31_benchmarks.ipynb #eb1f6824
@@ -189,7 +190,7 @@ def check_attack(self: Benchmarks):
     (x, y), k, eps = self.first, self.settings.attack_steps, self.pset.eps
     size = eps * self.plan.train_step_size
     theirs = self.models.attack(x.contiguous(), y, eps, k, size)
-    ours = attack.train_attack(self.pset, self.classifier()[0], x, y, eps, k, size)
+    ours = attack.attack_in_training(self.pset, self.classifier()[0], x, y, eps, k, size)
     apart = (theirs - ours).norm(dim=1) / ours.norm(dim=1)
     if apart.median() >= 1e-2:
         raise ValueError(f"both attacks must find the same u, got a median distance of {apart.median():.1e}")
@@ -203,7 +204,7 @@ def race_training_attack(self: Benchmarks):
     (x, y), k, eps = self.first, self.settings.attack_steps, self.pset.eps
     size, model, contiguous = eps * self.plan.train_step_size, self.classifier()[0], x.contiguous()
     def ours():
-        with training_autocast(self.device): return attack.train_attack(self.pset, model, x, y, eps, k, size)
+        with training_autocast(self.device): return attack.attack_in_training(self.pset, model, x, y, eps, k, size)
     plainly = lambda: self.models.attack(contiguous, y, eps, k, size)
     return self.compare("Latent PGD step in training", "step", plainly, ours, k, k)
 
@@ -341,7 +342,7 @@ def profile(self: Benchmarks,
 ):
     "Write the shares of a path, one row per kind; returns them with a sentence."
     many = self.views.images[:self.settings.n_images].contiguous()
-    corrupt_all = lambda: [corruptions.corrupt(name, many, 5, generator("race")) for name in plain.PLAIN_WAYS]
+    corrupt_all = lambda: [corruptions.corrupt(name, many, 5, make_generator("race")) for name in plain.PLAIN_WAYS]
     shares, operator, longest = profile_call(corrupt_all if path == "Corruptions" else self.ours[path])
     rows = pd.DataFrame(dict(path=path, kind=shares.index, share=shares.to_numpy()))
     append_rows(self.folder/"profile.csv", rows)

@@ -454,7 +454,8 @@ def sample_command(args):
     from pertnb.experiments import own
     from pertnb.experiments.own_splits import mix_classes
     from pertnb.report import set_plots
-    from pertnb.data.pairs import generator, to_float
+    from pertnb.data.pairs import to_float
+    from pertnb.core.random import make_generator
     from pertnb.core.paths import atomic_write
     matplotlib.use("Agg")
     if Path(args.out).suffix not in (".png", ".pdf"): raise Usage(f"--out is a .png or .pdf file, not {args.out}")
@@ -464,12 +465,12 @@ def sample_command(args):
         how = own.read_how(pset.info, args.set)
         how.pop("level") # of pairs; their images have classes only
         images, labels, _ = own.load_clean(args.images, "train", **how)
-        images = images[mix_classes(labels, len(images), generator("images", args.seed))]
+        images = images[mix_classes(labels, len(images), make_generator("images", args.seed))]
     else:
         pset, _, test = open_set(args)
         images = test.images
     x = to_float(images[:args.n])
-    points = pset.sample(x, args.points, generator("samples", args.seed), args.eps)
+    points = pset.sample(x, args.points, make_generator("samples", args.seed), args.eps)
     fig = set_plots.draw_samples(x, points, "image", cell=.8)
     with atomic_write(args.out) as tmp: fig.savefig(tmp, bbox_inches="tight", dpi=200)
     change = float(set_plots.measure_change(x, points).mean())

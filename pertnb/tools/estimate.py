@@ -120,7 +120,7 @@ def cost_rows(
         throughput = measure_throughput(device)
         parts = [dict(what=name) | asdict(cost) for name, cost in itemise_cost(settings, device).items()]
         return pd.DataFrame(parts).assign(throughput=throughput), None
-    return memo.part(kept, "items", work)[0]
+    return memo.make_part(kept, "items", work)[0]
 
 # %% ../../nbs/api/tools/11a_estimate.ipynb #c22b0dfd
 def announce(

@@ -16,10 +16,11 @@ from functools import cached_property
 import torch
 from IPython import get_ipython
 from PIL import Image
-from ..attack.attack import check_search, frozen, loss_and_right, pgd
-from ..core.checks import check_known, described
-from ..core.device import full_precision
-from ..data.pairs import generator, to_float
+from ..attack.attack import check_search, pgd, score_points
+from ..core.checks import check_known, describe_value
+from ..core.device import frozen, full_precision
+from ..data.pairs import to_float
+from ..core.random import make_generator
 from ..data.pictures import take_visible
 from ..report.plots import as_uint8, label
 from ..sets.sets import check_latents, project, sample_ball
@@ -51,7 +52,7 @@ def decoder_directions(
     n=4,  # points of the ball
 ):
     "Orthonormal directions as rows (K, K), greatest change first, and the change of the image per unit of u (K,)."
-    points = sample_ball(n, pset.latent, pset.eps, generator("directions")).to(x)
+    points = sample_ball(n, pset.latent, pset.eps, make_generator("directions")).to(x)
     each = [jacobian(pset, x, u[None]).double() for u in points]
     values, vectors = torch.linalg.eigh(sum(J.T @ J for J in each) / n)
     rows = vectors.T.flip(0)
@@ -64,7 +65,7 @@ def encoded_directions(
 ):
     "Principal components of latents as orthonormal rows (min(M - 1, K), K), and the standard deviation along each."
     if not torch.is_tensor(u) or u.ndim != 2 or len(u) < 2:
-        raise ValueError(f"u must be (M, K), at least 2 latents, got {described(u)}")
+        raise ValueError(f"u must be (M, K), at least 2 latents, got {describe_value(u)}")
     _, s, rows = torch.linalg.svd(u - u.mean(0), full_matrices=False)
     n = min(len(u) - 1, u.shape[1])
     largest = rows[:n].gather(1, rows[:n].abs().argmax(1, keepdim=True)) # is positive in the result: the sign is free
@@ -137,7 +138,7 @@ def attack_path(
     prior = pset.prior(x)
     path, losses, right = [], [], []
     def objective(v):
-        loss, correct = loss_and_right(pset, model, x, y, v, prior)
+        loss, correct = score_points(pset, model, x, y, v, prior)
         path.append(v.detach())
         losses.append(float(loss.detach()))
         right.append(bool(correct))

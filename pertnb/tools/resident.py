@@ -13,7 +13,8 @@ import sys
 import tempfile
 import torch
 from ..core.paths import repo_root
-from ..data.pairs import PairsOf, crop_flip, draw_crop_flip, generator, load_views, to_float
+from ..data.pairs import PairsOf, crop_flip, draw_crop_flip, load_views, to_float
+from ..core.random import make_generator
 from ..experiments import presets
 from ..learn import train
 from ..learn.learn import bound_loss
@@ -34,9 +35,9 @@ def train_and_read(
     net = presets.resolve("cifar10c_cvae", dict(preset="quick")).net()
     train.fit("memory", lambda: make_cvae(**net), loss, views.index, schedule, device="cpu", progress=False)
     n_images = len(views.images)
-    every = torch.randperm(n_images * len(views.names), generator=generator("every"))
+    every = torch.randperm(n_images * len(views.names), generator=make_generator("every"))
     for k in every.split(batch_size):
-        crop = draw_crop_flip(len(k), 4, generator(int(k[0])))
+        crop = draw_crop_flip(len(k), 4, make_generator(int(k[0])))
         to_float(crop_flip(views.gather(k % n_images, k // n_images + 1), *crop, 4))
     print(json.dumps(dict(images=len(every), bytes=peak_memory())))
 

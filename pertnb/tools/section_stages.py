@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from ..core.checks import check_counts
 from ..core.clock import check_time
-from ..core.paths import data_root, runs_dir
-from ..core.probe import probing, run_all
+from ..core.paths import data_root
+from ..core.probe import find_probe, run_all
 from ..data import scenes
 from ..data.illumination import DATA
 from ..experiments import presets
@@ -43,7 +43,7 @@ def run_notebook(
     **more, # further parameters
 ):
     "Run a notebook at the section's preset; none is interrupted by the clock, and none is run for an estimate."
-    if probing(): return 0, None
+    if find_probe(): return 0, None
     values = dict(preset=s.preset, data=s.settings.data, seed=s.seed, **more)
     notebook = find_notebook(word)
     execute(notebook, values, name_output(notebook.stem, values), progress=False)
@@ -130,7 +130,7 @@ def render_finest(
             scenes.render_scenes(root, part, k + 1, mip, PATHS)
     def try_one(n):
         with TemporaryDirectory() as folder: scenes.render_scenes(folder, "train", 1, mip, PATHS)
-    if left: run_all("rendering", try_one if probing() else render, len(left), 1, mip)
+    if left: run_all("rendering", try_one if find_probe() else render, len(left), 1, mip)
     return len(left), None
 
 # %% ../../nbs/api/tools/29b_section_stages.ipynb #aee91bd5

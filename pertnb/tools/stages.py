@@ -21,7 +21,7 @@ import pandas as pd
 import torch
 from ..certify.smoothing import is_certified
 from ..core import memo
-from ..core.clock import Unfinished, time_box, time_is_up
+from ..core.clock import Unfinished, is_time_up, time_box
 from ..core.checks import check_known
 from ..core.paths import commit, device_name
 from ..core.plugins import find_object
@@ -323,7 +323,7 @@ def run_stages(
         left = list_unfinished(s, stages)
         if left and (args.estimate or not len(read_ledger(s))): announce_stages(s, left)
         for stage in [] if args.estimate else left:
-            if not run_stage(s, stage) or time_is_up(): break
+            if not run_stage(s, stage) or is_time_up(): break
     if not args.estimate: write_stages(s)
     left = list_unfinished(s, stages)
     line = f"done: {len(stages)} stages"

@@ -17,7 +17,8 @@ from certifying import Judge
 from pertnb.certify import smoothing
 from pertnb.learn import robust, segment
 from pertnb.tools import stages
-from pertnb.data.pairs import Views, generator
+from pertnb.data.pairs import Views
+from pertnb.core.random import make_generator
 from pertnb.sets.sets import PerturbationSet
 from survive import Line, evaluate, until, validate
 from survive import fit as fit_line
@@ -27,7 +28,7 @@ from .ways import ANY, CUT, UNSAID, change, copy_from, cut_row, exchange_rows, f
 IMAGES, TIMES = 4, ["seconds", "samples_per_s"] # images that are judged; columns that no two runs share
 
 
-def make_images(seed): return (255 * torch.rand(IMAGES, 3, 4, 4, generator=generator("damaged", seed))).byte()
+def make_images(seed): return (255 * torch.rand(IMAGES, 3, 4, 4, generator=make_generator("damaged", seed))).byte()
 
 
 def train(folder, seed):
@@ -61,7 +62,7 @@ def certify_maps(folder, seed):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         net = torch.nn.Conv2d(3, 3, 1)
-    maps = torch.randint(3, (IMAGES, 4, 4), generator=generator("maps"))
+    maps = torch.randint(3, (IMAGES, 4, 4), generator=make_generator("maps"))
     return [segment.certify_maps(PerturbationSet(Line(), 2.), net, make_images(seed), maps, 1., n0=5, n=20)]
 
 
