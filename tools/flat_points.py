@@ -2,9 +2,9 @@
 
     python tools/flat_points.py
 
-A set holds a flat point if AutoPGD (60 steps, 3 starts) finds one with less than half the contrast (the standard deviation
-over the values of an image) of the flattest real corruption of its image. Rows that were landed are read; the picture is
-of those points.
+A set holds a flat point if AutoPGD (60 steps, 3 starts) finds one with less than half the contrast (the standard
+deviation over the values of an image) of the flattest real corruption of its image. Rows that were landed are read;
+the picture is of those points.
 """
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -61,18 +61,18 @@ def describe(rows, source):
     table = pd.DataFrame(numbers | {"read": found.read.map({True: "yes", False: "no"})})
     return f"""# The points of the packaged set that count as flat
 
-Made by `python tools/flat_points.py`: data cifar10, seed {source["seed"]}, {len(rows):,} test images, all 12 corruptions and
-the image itself; AutoPGD, {STEPS} steps, {STARTS} starts; float32, {source["device"]}, commit {source["commit"]}. *Contrast* is
-the standard deviation over the values of an image. A set is said to hold a flat point if there is one with less than half
-the contrast of the flattest real corruption of its image.
+Made by `python tools/flat_points.py`: data cifar10, seed {source["seed"]}, {len(rows):,} test images, all 12
+corruptions and the image itself; AutoPGD, {STEPS} steps, {STARTS} starts; float32, {source["device"]}, commit
+{source["commit"]}. *Contrast* is the standard deviation over the values of an image. A set is said to hold a flat
+point if there is one with less than half the contrast of the flattest real corruption of its image.
 
-**{len(found)} of {len(rows):,} sets hold one, and none of these points is blank.** They have {ratio.min():.0%} to
-{found.share.max() / 100:.0%} of that contrast ({by}), that is {found.flat.min():.3f} to {found.flat.max():.3f}; the flattest
-real corruption has {rows.real_flat.quantile(.25):.3f} or less for a quarter of all images. The classifier trained on the
-corruptions reads {found.read.sum()} of the {len(found)}. It reads {100 * rows.read.mean():.1f}% of the flattest points of all
-sets, and {100 * rows.read_real.mean():.1f}% of the flattest real corruptions. Below a contrast of {LEAST}, where an image looks
-empty whatever its set, lie the flattest points of {(rows.flat < LEAST).sum()} sets, and real corruptions of
-{(rows.real_flat < LEAST).sum()} images.
+**{len(found)} of {len(rows):,} sets hold one. {(found.flat < LEAST).sum()} of these points have a contrast below {LEAST},
+where an image looks empty.** They have {ratio.min():.0%} to {found.share.max() / 100:.0%} of the contrast of the
+flattest real corruption ({by}), that is {found.flat.min():.3f} to {found.flat.max():.3f}; a quarter of all images have a
+real corruption of {rows.real_flat.quantile(.25):.3f} or less. The classifier trained on the corruptions reads
+{found.read.sum()} of the {len(found)}. It reads {100 * rows.read.mean():.1f}% of the flattest points of all sets, and
+{100 * rows.read_real.mean():.1f}% of the flattest real corruptions. Of all sets, {(rows.flat < LEAST).sum()} have a point
+below {LEAST}; {(rows.real_flat < LEAST).sum()} images have a real corruption there.
 
 {markdown_table(table.set_axis(found.image)).replace("|  |", "| image |", 1)}
 
