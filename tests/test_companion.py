@@ -84,7 +84,9 @@ def test_readme_says_what_the_packaged_set_holds(root, readme):
     assert held["black"] == held["white"] == 0
     flat = words.get(round(n * held["flat"]), str(round(n * held["flat"])))
     steps = card["settings"]["excess_steps"]
-    assert f"of {n:,} test images none has a black or white point in its set, {flat} a flat one (AutoPGD, {steps} steps" in " ".join(readme.split())
+    log = "logs/flat_overnight.md"
+    said = f"of {n:,} test images none has a black or white point in its set, {flat} [a flat one]({log}) (AutoPGD, {steps} steps"
+    assert said in " ".join(readme.split()) and f"**{round(n * held['flat'])} of {n:,} sets" in (root / log).read_text()
 
 
 def test_readme_says_what_the_paper_s_set_holds(root, readme):
