@@ -26,7 +26,7 @@ from .presets import Source
 from .section import FigureSettings, MendSettings, QualitySettings, step
 from ..learn.learn import learn_truth
 from ..learn.robust import summarise
-from ..learn.train import Schedule
+from ..learn.train import Schedule, find_jump
 from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
 from ..measure.excess import measure_legibility
 from ..measure.quality import METRICS, evaluate_set, mean_error, measure_nearest, tabulate_seeds, unchanged_error
@@ -200,9 +200,11 @@ class DescribedSets(MnistSets):
         "One line: seconds, rate, and where the training ended."
         (pset, log), error = self.learn(row), self.rows[row].error
         width, mending = 3 + max(map(len, self.rows)), sum_seconds(log) - log.seconds.sum()
+        jump = find_jump(log[error].tolist())
         return (f"{row:{width}} {log.seconds.sum():7.1f} s, {log.samples_per_s.median():6.0f} samples/s, "
                 f"{error} {log[error].iloc[-1]:.4f}, KL {log.kl.iloc[-1]:.1f}, eps {pset.eps:.1f}, "
-                f"{pset.latent} dimensions" + (f"; mended in {mending:.1f} s" if mending else ""))
+                f"{pset.latent} dimensions" + (f"; mended in {mending:.1f} s" if mending else "")
+                + ("" if jump is None else f"; the error jumped at step {log.step[jump]:,} and stayed high"))
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #8569960d
 class MnistEvaluation(DescribedSets):

@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'Schedule', 'piecewise', 'epoch_order', 'batch_indices', 'Run', 'add_gradients', 'train_step',
            'check_losses', 'log_row', 'mean_of_weights', 'start_keeping', 'follow_mean', 'averaged', 'judge_weights',
-           'finish_row', 'stop', 'restore_row', 'check_processes', 'loop', 'train_run', 'build_from', 'measure_run',
-           'rehearse', 'fit']
+           'finish_row', 'stop', 'restore_row', 'check_processes', 'find_jump', 'tell_jump', 'loop', 'train_run',
+           'build_from', 'measure_run', 'rehearse', 'fit']
 
 # %% ../../nbs/api/learn/10_train.ipynb #400e8b45
 import json
 import math
+import sys
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -320,6 +321,28 @@ def check_processes(
     if n > 1 and DEADLINE.get() < math.inf:
         raise ValueError(f"{run.folder.name}: a time box is for one process, here are {n}")
 
+# %% ../../nbs/api/learn/10_train.ipynb #bc6ba9ae
+def find_jump(
+    errors, # of the rows of a log
+):
+    "The first of three rows with more than twice the error of the row three before it; None: there is none."
+    rows = range(3, len(errors) - 2)
+    return next((k for k in rows if min(errors[k:k + 3]) > 2 * errors[k - 3]), None)
+
+
+def tell_jump(
+    run,  # a Run
+    rows, # of its log so far
+):
+    "A line on stderr in the row that shows a jump of the error."
+    error = next(k for k in ("bce", "mse", "loss") if k in rows[-1])
+    k = find_jump([row[error] for row in rows])
+    if k is None or k != len(rows) - 3: return
+    before, after = rows[k - 3], rows[k]
+    print(f"pertnb: training {run.folder.name}: {error} was {before[error]:.3g} at step {before['step']:,}, is "
+          f"{after[error]:.3g} at step {after['step']:,} and stays there. A lower rate, or a bound on the norm of "
+          f"gradients (clip, now {run.schedule.clip:g}), may help.", file=sys.stderr, flush=True)
+
 # %% ../../nbs/api/learn/10_train.ipynb #9b1b3eda
 def loop(
     run,              # a Run
@@ -350,6 +373,7 @@ def loop(
         tell_progress(f"training {run.folder.name.rpartition('-')[0]}", step, run.steps)
         if step % log_every == 0 or step == run.steps:
             rows.append(finish_row(run, module, accelerator, rows, sums, losses, step, started))
+            if accelerator.is_main_process: tell_jump(run, rows)
             sums, losses, started = {}, [], time.perf_counter()
             late = time.perf_counter() - saved > checkpoint_every
             if accelerator.is_main_process and (late or step == run.steps):
