@@ -52,7 +52,8 @@ def test_readme_table_is_that_of_05(root, readme):
         line, = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", readme, re.M)
         assert line.split(" | ") == [value(root, path, row, column) for column in COLUMNS], row
     said = (root / path).with_suffix(".md").read_text(encoding="utf-8")
-    assert "10,000 test images, clean and corrupted, and on 250 under attack" in said and "AutoPGD" in said and "seed 0," in said
+    attacked, = re.findall(r"AutoPGD at full radius, (\d+) images; one seed", readme)
+    assert f"10,000 test images, clean and corrupted, and on {attacked} under attack" in said and "AutoPGD" in said and "seed 0," in said
 
 
 def test_readme_compares_what_the_rows_give(root, readme):
