@@ -104,7 +104,7 @@ def main():
     test, _ = section.test_views(N)
     logs = package_root().parent / "logs"
     fig = draw(to_float(test.images[test.index[found]]), flattest, points)
-    with atomic_write(logs / "flat_overnight.png") as tmp: fig.savefig(tmp, format="png", dpi=60, bbox_inches="tight")
+    with atomic_write(logs / "flat_overnight.png") as tmp: fig.savefig(tmp, format="png", dpi=40, bbox_inches="tight")
     source = provenance(section.preset, section.data, section.seed, len(rows), 0, section.device)
     with atomic_write(logs / "flat_overnight.md") as tmp: tmp.write_text(describe(rows, source))
 

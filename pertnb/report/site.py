@@ -10,7 +10,8 @@ __all__ = ['PACKAGES', 'ORDER', 'FIELDS', 'ORIGIN_LINE', 'VARIANTS', 'CARD', 'HE
            'find_table', 'write_thumbnail', 'caption_output', 'move_captions', 'prepare_notebook', 'make_card',
            'make_gallery', 'list_results', 'split_readme', 'module_of', 'group_modules', 'as_rst', 'add_docments',
            'skip_fields', 'to_mathml', 'visit_math', 'visit_math_block', 'setup', 'make_toctree', 'write_notebooks',
-           'write_library', 'read_log', 'write_front', 'write_pages', 'check_out', 'build_site', 'build_from_arguments']
+           'write_library', 'copy_logs', 'write_front', 'write_pages', 'check_out', 'build_site',
+           'build_from_arguments']
 
 # %% ../../nbs/api/report/25_site.ipynb #f7ee80ab
 import ast
@@ -631,10 +632,16 @@ def write_library(
         (folder / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 # %% ../../nbs/api/report/25_site.ipynb #af938ef6
-def read_log():
-    "The report of `pertnb reproduce` that is kept in the repository, or a line that says that there is none."
-    path = repo_root() / "logs" / "reproduce_smoke.md"
-    return path.read_text(encoding="utf-8") if path.is_file() else "Not run."
+def copy_logs(
+    text,   # Markdown
+    folder, # Sphinx's sources
+):
+    "The text with links to copies of the logs that it links to, and the names of their pages; pictures are copied too."
+    names = re.findall(r"\]\(\.\./logs/(\w+)\.md\)", text)
+    (folder / "logs").mkdir(exist_ok=True)
+    for name in names:
+        for path in (repo_root() / "logs").glob(f"{name}.*"): shutil.copy(path, folder / "logs" / path.name)
+    return text.replace("](../logs/", "](logs/"), [f"logs/{name}" for name in names]
 
 
 def write_front(
@@ -648,12 +655,11 @@ def write_front(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(repo_root() / name, folder / name)
     opening, rest = (text.replace("](../figures/", "](figures/") for text in (opening, rest))
-    rest = rest.replace("](../logs/reproduce_smoke.md)", "](reproduced.md)")
-    (folder / "reproduced.md").write_text("# The same tables once more\n\n" + read_log(), encoding="utf-8")
+    rest, logs = copy_logs(rest, folder)
     (folder / "results.md").write_text(list_results(notebooks, folder / "_static"), encoding="utf-8")
     experiments = [page for page in notebooks if page[0].isdigit()]
     others = [page for page in notebooks if page.replace("_", "").isalpha()]
-    contents = [make_toctree(["start", "results", *others, "reproduced", "changes"], "Start", True),
+    contents = [make_toctree(["start", "results", *others, *logs, "changes"], "Start", True),
                 make_toctree(experiments, "Experiments", True),
                 make_toctree(["library", "reference"], "Library", True)]
     parts = [opening, make_gallery(notebooks, figures, folder / "_static"), *contents]
