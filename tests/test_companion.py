@@ -52,7 +52,7 @@ def test_readme_table_is_that_of_05(root, readme):
         line, = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", readme, re.M)
         assert line.split(" | ") == [value(root, path, row, column) for column in COLUMNS], row
     said = (root / path).with_suffix(".md").read_text(encoding="utf-8")
-    attacked, = re.findall(r"AutoPGD at full radius, (\d+) images; one seed", readme)
+    attacked, = re.findall(r"AutoPGD at full radius, ([\d,]+) images; one seed", readme)
     assert f"10,000 test images, clean and corrupted, and on {attacked} under attack" in said and "AutoPGD" in said and "seed 0," in said
 
 
@@ -65,7 +65,7 @@ def test_readme_compares_what_the_rows_give(root, readme):
         right[method] = {row["image"]: row["correct"] in ("True", "1", "1.0") for row in rows if row["kind"] == "worst" and float(row["eps"]) == widest}
     first, second = right["cvae_adversarial"], right["cifar10c"]
     better, worse = (sum(a[i] and not b[i] for i in first) for a, b in ((first, second), (second, first)))
-    assert f"it alone is right on {better} of {len(first)} images, the other alone on {worse} (p = {binomtest(better, better + worse).pvalue:.3f})" in " ".join(readme.split())
+    assert f"it alone is right on {better} of {len(first):,} images, the other alone on {worse} (p = {binomtest(better, better + worse).pvalue:.3f})" in " ".join(readme.split())
 
 
 def test_readme_counts_what_the_scoreboard_has(root, readme):
