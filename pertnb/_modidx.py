@@ -2260,6 +2260,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                                        'pertnb/experiments/released_code.py'),
                                                   'pertnb.experiments.released_code.ReleasedCode.judge_draws': ( 'api/experiments/released_code.html#releasedcode.judge_draws',
                                                                                                                  'pertnb/experiments/released_code.py'),
+                                                  'pertnb.experiments.released_code.ReleasedCode.judge_learned': ( 'api/experiments/released_code.html#releasedcode.judge_learned',
+                                                                                                                   'pertnb/experiments/released_code.py'),
                                                   'pertnb.experiments.released_code.ReleasedCode.judge_metrics': ( 'api/experiments/released_code.html#releasedcode.judge_metrics',
                                                                                                                    'pertnb/experiments/released_code.py'),
                                                   'pertnb.experiments.released_code.ReleasedCode.judge_order': ( 'api/experiments/released_code.html#releasedcode.judge_order',

@@ -19,6 +19,8 @@ from pertnb.measure import excess
 from pertnb.models.classifier_files import packaged_classifier
 from pertnb.report.tables import markdown_table
 
+from package_classifier import write_rows  # beside this file
+
 N, STEPS, STARTS, READER = 1000, 60, 3, "cifar10c"
 LEAST = 0.02 # contrast below which an image looks empty, whatever its set
 
@@ -97,7 +99,7 @@ def main():
     path = tables_dir("overnight") / "rows" / "flat_points.csv.gz"
     if not path.exists():
         rows, _, _ = search_all(section, torch.arange(N))
-        rows.round(6).to_csv(path, index=False, compression=dict(method="gzip", mtime=0))
+        write_rows(section, rows.round(6), "flat_points")
     rows = pd.read_csv(path)
     found = torch.tensor(rows.image[rows.flat < excess.FLAT * rows.real_flat].to_numpy())
     _, points, flattest = search_all(section, found)

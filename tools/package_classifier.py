@@ -44,14 +44,14 @@ def judge(section, model, method):
     return write_accuracies(section, section.judge(model, section.seed)[0], method)
 
 
-def attack_more(section, method, part=250):
+def attack_more(section, method):
     "Attack the test images that the rows of a packaged classifier lack, as `judge` does, and write them part by part."
     s, card = section.robust, package_root() / "weights" / f"classifier_{method}.json"
     model, pset, radii = packaged_classifier(method).to(section.device), section.set(s), [*section.radii(s).values()]
     x, y = section.test_images(s.n_test)
-    for lo in range(0, len(x), part):
-        rows = pd.read_csv(tables_dir(section.preset) / "rows" / f"classifier_{method}.csv.gz")
-        images = range(lo, min(lo + part, len(x)))
+    rows = pd.read_csv(tables_dir(section.preset) / "rows" / f"classifier_{method}.csv.gz")
+    for lo in range(0, len(x), robust.PART):
+        images = range(lo, min(lo + robust.PART, len(x)))
         if set(images) <= set(rows[rows.kind == "worst"].image): continue
         begin, args = time.perf_counter(), (s.n_quartiles, radii, s.pgd_steps, s.strong_steps, section.seed)
         new, _ = robust.attack_part(model, pset, x, y, images[0], images[-1] + 1, *args)

@@ -270,13 +270,22 @@ def compare_trainings(
 
 
 @patch
+def judge_learned(self: ReleasedCode,
+    option,  # column of the rows that `measure` gives
+    measure, # seed, with the option or without it -> rows of a set, learned so
+    metrics, # {column: what it is called}
+):
+    "The effect of leaving out an option in the training of sets."
+    found = [measure(seed, on) for seed in self.seeds for on in (True, False)]
+    return compare_trainings(option, pd.concat(found).groupby([option, "seed"]).mean(), (True, False), metrics)
+
+
+@patch
 @step
 def judge_augmentation(self: ReleasedCode):
     "Effects of leaving out crop and flip."
-    found = [self.measure_learned(seed, augment) for seed in self.seeds for augment in (True, False)]
-    found = pd.concat(found).groupby(["augment", "seed"]).mean()
     metrics = dict(mse="error of training pairs", recon="Recon. err", pgd_ae="PGD AE", eae="EAE", eps="radius")
-    return compare_trainings("augment", found, (True, False), metrics)
+    return self.judge_learned("augment", self.measure_learned, metrics)
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #e39d126a
 @patch
@@ -338,10 +347,8 @@ def measure_digits(self: ReleasedCode,
 @step
 def judge_order(self: ReleasedCode):
     "Effects of training on images in one order."
-    found = [self.measure_digits(seed, shuffle) for seed in self.seeds for shuffle in (True, False)]
-    found = pd.concat(found).groupby(["shuffle", "seed"]).mean()
     names = dict(recon="Recon. err", pgd_ae="PGD AE", eae="EAE", kl="KL", eps="radius")
-    return compare_trainings("shuffle", found, (True, False), {m: f"{name} (MNIST)" for m, name in names.items()})
+    return self.judge_learned("shuffle", self.measure_digits, {m: f"{name} (MNIST)" for m, name in names.items()})
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #3b750eec
 READINGS = {"adversarial": ("max", frozen), "text": ("adversarial", frozen), "train mode": ("max", nullcontext)}

@@ -229,7 +229,8 @@ def heat_maps(
     cols = min(2, len(maps))
     rows = -(-len(maps) // cols) # rounded up
     h, w = next(iter(maps.values())).shape
-    top = next((t for t in (10, 25, 50) if max(m.values.max() for m in maps.values()) <= t), 100)
+    largest = max(numbers.values.max() for numbers in maps.values())
+    top = next((t for t in (10, 25, 50) if largest <= t), 100)
     with styled():
         size = cols * (w * cell + 1), rows * (h * cell * 0.8 + 0.9)
         fig, axes = plt.subplots(rows, cols, figsize=size, squeeze=False)
