@@ -1,6 +1,6 @@
 """Train the set that the package ships, mend it, measure it, and write it with its card to pertnb/weights.
 
-    python tools/package_set.py [--run FOLDER | --again | --measure] [--n-test 1000]
+    python tools/package_set.py [NAME] [--run FOLDER | --again | --measure] [--n-test 1000]
 
 --run takes the weights of a training that already exists (finished, or its last checkpoint); --again mends the set that the package has once
 more, and its card goes on; --measure leaves the set as it is and measures it. The settings are those of preset `overnight`.
@@ -22,8 +22,6 @@ from pertnb.measure import excess, quality
 from pertnb.models import cvae
 from pertnb.models.classifier_files import packaged_classifier
 from pertnb.sets import sets
-
-NAME = "cifar10c"
 
 
 def read_run(folder, settings):
@@ -114,6 +112,7 @@ def write_card(path, card):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", default=sets.PACKAGED[0], help="of the set")
     parser.add_argument("--run", type=Path)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--measure", action="store_true")
@@ -122,13 +121,13 @@ def main():
     parser.add_argument("--note", default="", help="what else should be known of the run")
     args = parser.parse_args()
     settings = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10"))
-    path = package_root() / "weights" / f"{NAME}.safetensors"
+    path = package_root() / "weights" / f"{args.name}.safetensors"
     if args.measure: return write_card(path, measure_packaged(path, args.n_test, settings.seed))
     views = pairs.load_views("cifar10", "train", n=settings.n_train)
     fit, validation = pairs.split_by_seed(views, settings.seed)
     learned, log, seconds = read_packaged(path) if args.again else learn_anew(args, settings, fit, validation)
     before = learned.info["mended"]
-    pset, mending = mend.mend(learned, pairs.PairsOf(fit), settings.plan()["plan"], settings.seed, progress=False)
+    pset, mending = mend.mend(learned, pairs.PairsOf(fit, pad=settings.pad), settings.plan()["plan"], settings.seed, progress=False)
     seconds = seconds | dict(mending=seconds["mending"] + float(mending.seconds.sum()))
     more = dict(note=args.note, pairs=len(fit) * len(fit.names), steps=pset.info["steps"],
                 validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)

@@ -226,7 +226,7 @@ def cvae_settings(self: ReleasedCode):
     s = self.settings
     preset = s.preset if s.preset in ("smoke", "quick") else "overnight"
     return resolve("cifar10c_cvae", dict(preset=preset, data=self.data, n_train=s.n_train, epochs=s.cvae_epochs,
-                                         batch_size=s.batch_size))
+                                         batch_size=s.batch_size, pad=4))
 
 
 @patch

@@ -74,12 +74,12 @@ def learn_set(
     train,      # Views to train on
     validation, # Views of the images set aside
     pairing="centered", # one of pairs.PAIRINGS
-    pairs_of=PairsOf, # (views, pairing) -> a PairSource
+    pairs_of=PairsOf, # (views, pairing, pad) -> a PairSource
     **kw,       # device, progress, ... of `fit`
 ):
     "`learn` from corrupted images."
-    s, source = settings, pairs_of(train, pairing)
-    schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, clip=s.clip, compile=s.compile)
+    s, source = settings, pairs_of(train, pairing, settings.pad)
+    schedule = Schedule(s.epochs, s.batch_size, "adam", s.lr, s.peak, clip=s.clip, compile=s.compile)
     return learn(f"cvae-{source.name}", source, PairsOf(validation, pairing), s.net(), schedule,
                  (0, s.beta), (0, schedule.peak), seed=s.seed, **s.plan(), **kw)
 
