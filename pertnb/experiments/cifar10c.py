@@ -129,8 +129,8 @@ NET_FIELDS = "latent width bottleneck blocks features maps patch encoder_patch s
             smoke=dict(data="photos", n_train=100, n_test=10, epochs=2., batch_size=32, pgd_steps=3, n_samples=2,
                        n_show=4, width=16, blocks=1, mend_images=40, excess_steps=3),
             quick={},
-            overnight=dict(n_train=50_000, n_test=200, epochs=24., latent=96, width=64, bottleneck=32, blocks=4,
-                           maps=16, filters=16, pad=0, peak=0.2, beta=0.025, coverage=0.993, excess_weight=0.2, excess_tolerance=0.012,
+            overnight=dict(n_train=50_000, n_test=200, epochs=16., latent=96, width=64, bottleneck=32, blocks=4,
+                           maps=16, filters=32, pad=0, peak=0.2, beta=0.025, coverage=0.993, excess_weight=0.2, excess_tolerance=0.012,
                            mend_images=80_000, mend_steps=10, mend_views=4, excess_steps=60),
             fast=dict(PAPER_CVAE, pairings=("centered",), n_train=50_000, n_test=2000, epochs=200., batch_size=512,
                       lr=2e-3, clip=10., compile="reduce-overhead", mend_images=100_000),
@@ -149,7 +149,7 @@ class CvaeSettings(FigureSettings, QualitySettings, MendSettings, FitSettings, I
     encoder_patch: int = 4  # pixels per side that the encoders fold into channels
     skip: bool = True       # the decoder adds to x
     epochs: float = 10.     # passes over the training images, one pair of each per pass
-    filters: int = 0        # fields of 5 x 5 kernels that the decoder mixes for each pixel; 0: none
+    filters: int = 0        # fields of 3 x 3 kernels that the decoder mixes for each pixel; 0: none
     pad: int = 4            # pixels of random crops of pairs; 0: neither crops nor flips, as released
     lr: float = 1.5e-3      # peak
     peak: float = 0.4       # share of the run at which rate and beta are highest

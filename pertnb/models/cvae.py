@@ -59,7 +59,7 @@ class LocalFilters(nn.Module):
         latent,     # dimensions of z
         n,          # fields of kernels that z mixes
         size,       # of images, H, W
-        reach=2,    # pixels on each side that a kernel sees
+        reach=1,    # pixels on each side that a kernel sees
         hidden=128, # units between z and the mixture
     ):
         super().__init__()
