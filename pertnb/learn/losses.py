@@ -189,10 +189,12 @@ def choose_point(
 ):
     "Where a method takes its loss. It holds only what the method uses."
     if method == "cvae_augmentation": return SamplePoint(pset)
-    if method == "cvae_adversarial" and bank is not None: return KeptPoint(pset, bank, steps, step_size)
-    if method == "cvae_adversarial": return WorstPoint(pset, steps, step_size, random_start, ramp, freeze)
+    if method in ("cvae_adversarial", "cvae_adversarial_pairs"):
+        if bank is not None: return KeptPoint(pset, bank, steps, step_size)
+        return WorstPoint(pset, steps, step_size, random_start, ramp, freeze)
     if method == "cvae_smoothing": return NoisePoint(pset, sigma)
     if method in PIXEL_EPS: return PixelPoint(method, steps)
+    if method.startswith("cvae"): raise ValueError(f"method {method!r} of the set has no point in it")
     return CleanPoint()
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #caaff6c5
