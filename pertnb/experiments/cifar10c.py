@@ -205,6 +205,7 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
     mix: str = "adversarial" # loss of adversarial training: "max" of clean and adversarial, or "adversarial"
     part: float = 0.5        # share of each batch that the methods of the set move; the rest stays clean
     kept: bool = True        # adversaries start from those of the last pass, at radii drawn at random
+    codes: float = 0.        # share of points of the set, or of starts of adversaries, at latents of real pairs
     train_steps: int = 1
     train_step_size: float = 0.25
     pixel_steps: int = 3     # of PGD in training on balls of pixels
@@ -217,8 +218,8 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
         real = dict(cifar10c=self.real, cvae_adversarial_pairs=self.real_pairs).get(method, 0.)
         how = dict(label_smoothing=self.smoothing, images=images | dict(real=real), mix=self.mix)
         if not moved: return how | dict(steps=self.pixel_steps)
-        return how | dict(part=self.part, kept=self.kept, steps=self.train_steps, step_size=self.train_step_size,
-                          random_start=self.random_start)
+        return how | dict(part=self.part, kept=self.kept, codes=self.codes, random_start=self.random_start,
+                          steps=self.train_steps, step_size=self.train_step_size)
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #67842669
 CERTIFIED_PRESETS = dict(

@@ -20,7 +20,7 @@ from ..core.checks import check_columns, check_labels, check_number
 from ..attack.attack import count_at_once, cross_entropy, nested_robustness
 from ..core.device import compile_set, frozen, full_precision
 from ..models.nets import make_network
-from .losses import Bank, check_method, choose_point, set_loss, spread_evenly
+from .losses import Bank, Codes, check_method, choose_point, set_loss, spread_evenly
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, to_float
 from ..core.random import make_generator
 from ..core.paths import data_root
@@ -96,6 +96,7 @@ def classifier_loss(
     mix="max", # one of losses.MIXES, for adversarial training
     part=1.,   # of each batch that the method moves; the rest stays at x
     kept=False, # adversarial training from latents that are kept (`KeptPoint`)
+    codes=0.,   # share of points, or of the starts of kept latents, at latents of real pairs (`Codes`)
     label_smoothing=0.,
     images=None, # dict(pad=, real=, reflect=, alternate=, mirror=) of `draw_images`
     **attack,  # steps=, step_size=, random_start=, freeze= of `WorstPoint`, for adversarial training
@@ -106,6 +107,7 @@ def classifier_loss(
     check_number("pad", images["pad"], whole=True)
     draw = partial(draw_images, views, method=method, **images)
     if kept and method.startswith("cvae_adversarial"): attack |= dict(bank=Bank(len(views.images), pset.latent))
+    if codes and method.startswith("cvae"): attack |= dict(codes=Codes(pset, views), share=codes)
     point = choose_point(method, pset, **attack)
     return set_loss(draw, point, partial(cross_entropy, label_smoothing=label_smoothing), mix, part)
 
