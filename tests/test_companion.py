@@ -1,8 +1,8 @@
 """What people expect of a paper's companion: a citation, versions that are known to work, one configuration, and claims that their tables support."""
 import csv
-import gzip
 import hashlib
 import json
+import lzma
 import re
 import runpy
 import tomllib
@@ -60,7 +60,7 @@ def test_readme_compares_what_the_rows_give(root, readme):
     "Worst case at the full radius, image by image: adversarial training against training on corruptions."
     right = {}
     for method in ("cvae_adversarial", "cifar10c"):
-        with gzip.open(root / f"tables/overnight/rows/classifier_{method}.csv.gz", "rt") as file: rows = list(csv.DictReader(file))
+        with lzma.open(root / f"tables/overnight/rows/classifier_{method}.csv.xz", "rt") as file: rows = list(csv.DictReader(file))
         widest = max(float(row["eps"]) for row in rows if row["kind"] == "worst")
         right[method] = {row["image"]: row["correct"] in ("True", "1", "1.0") for row in rows if row["kind"] == "worst" and float(row["eps"]) == widest}
     first, second = right["cvae_adversarial"], right["cifar10c"]

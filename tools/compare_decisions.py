@@ -40,7 +40,7 @@ def describe_draws(section, noise, rows):
 def write_log(section, compared):
     "Write logs/decisions_PRESET.md from the rows of all noises that have landed, and the lines about fixed draws."
     folder = tables_dir(section.preset) / "rows"
-    landed = {noise: folder / f"decisions_{noise.strip('%')}.csv.gz" for noise in NOISES}
+    landed = {noise: folder / f"decisions_{noise.strip('%')}.csv.xz" for noise in NOISES}
     told = [line for noise, path in landed.items() if path.is_file()
             for line in describe_draws(section, noise, pd.read_csv(path))]
     s, table = section.certified, markdown_table(pd.DataFrame(told).astype(str).set_index("noise"))

@@ -69,7 +69,7 @@ def check_share(
 
 
 class Codes:
-    "Latents of real pairs: of the first n images with each of their corruptions, those in the ball. Encoded when first asked for."
+    "Latents of real pairs, those in the ball: the first n images with each corruption, encoded when first asked for."
     def __init__(self,
         pset,   # PerturbationSet
         views,  # pairs.Views of training images
