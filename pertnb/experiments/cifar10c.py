@@ -131,7 +131,7 @@ NET_FIELDS = "latent width bottleneck blocks features maps patch encoder_patch s
             quick={},
             overnight=dict(n_train=50_000, n_test=200, epochs=16., latent=96, width=64, bottleneck=32, blocks=4,
                            maps=16, filters=32, pad=0, peak=0.2, beta=0.025, coverage=0.993,
-                           excess_weight=0.2, excess_tolerance=0.012, excess_steps=60, mend_images=80_000,
+                           excess_weight=0.2, excess_tolerance=0.012, excess_steps=60, mend_images=48_000,
                            mend_steps=10, mend_views=4),
             fast=dict(PAPER_CVAE, pairings=("centered",), n_train=50_000, n_test=2000, epochs=200., batch_size=512,
                       lr=2e-3, clip=10., compile="reduce-overhead", mend_images=100_000),
