@@ -96,7 +96,7 @@ def draw(x, flattest, points):
 
 def main():
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")))
-    path = tables_dir("overnight") / "rows" / "flat_points.csv.gz"
+    path = tables_dir("overnight") / "rows" / "flat_points.csv.xz"
     if not path.exists():
         rows, _, _ = search_all(section, torch.arange(N))
         write_rows(section, rows.round(6), "flat_points")

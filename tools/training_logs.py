@@ -17,7 +17,7 @@ from pertnb.report.tables import format_number, markdown_table
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS, LOGS = ROOT / "pertnb" / "weights", ROOT / "logs"
-SETS = "cifar10c", "cifar10c_small"
+SETS = "cifar10c", "cifar10c_aligned", "cifar10c_small"
 OVER_IMAGES = "accuracy", "validation"  # of classifiers: on what they see, and the loss on the images set aside
 DIGITS = dict(step=0, epoch=1, seconds=0, samples_per_s=0, accuracy=3)
 
@@ -79,7 +79,7 @@ def log_sets():
              "table are those of all."]
     for name in SETS:
         card = read_card(name)
-        lines += [f"## {name}", *describe(name, card, "python tools/package_set.py"), "Training:", tabulate_log(card["log"])]
+        lines += [f"## {name}", *describe(name, card, f"python tools/package_set.py {name}"), "Training:", tabulate_log(card["log"])]
         if "mending" in card: lines += ["Mending:", tabulate_log(card["mending"])]
     return "\n\n".join(lines) + "\n"
 

@@ -1,0 +1,88 @@
+"""What of each corruption do the packaged sets hold? Classifiers read real corruptions, and what the sets make of them.
+
+    python tools/read_reconstructions.py [--n 500]
+
+Each test image with each corruption is encoded and decoded again (its reconstruction); its latent is also decoded beside another image
+(a transfer: the corruption of one photograph on another). Where a classifier that was trained in the set reads the reconstructions
+but not the corruptions, the set lacks what makes them hard. The log goes to logs/reconstructions_overnight.md.
+"""
+import argparse
+
+import pandas as pd
+import torch
+
+from pertnb.core.paths import atomic_write, provenance, repo_root
+from pertnb.core.random import make_generator
+from pertnb.data.pairs import evaluation_pairs, load_views, to_float
+from pertnb.learn.robust import is_correct
+from pertnb.models.classifier_files import packaged_classifier
+from pertnb.report.tables import markdown_table
+from pertnb.sets.sets import packaged_set
+
+SETS = "cifar10c_aligned", "cifar10c"
+READERS = {"standard": "standard", "cvae_adversarial": "adversarial"}  # packaged classifiers: their columns
+
+
+@torch.no_grad()
+def decode_all(pset, x, u, batch=250):
+    "Points (N, C, H, W) in [0, 1] of images x, uint8 (N, C, H, W), at u (N, K)."
+    return torch.cat([pset.perturb(to_float(a), b).clamp(0, 1) for a, b in zip(x.split(batch), u.split(batch))])
+
+
+def exchange(kind, seed):
+    "For each pair (N,) another one of the same corruption, at random."
+    other, gen = torch.empty_like(kind), make_generator("exchange", seed)
+    for k in kind.unique():
+        rows = (kind == k).nonzero()[:, 0]
+        other[rows] = rows[torch.randperm(len(rows), generator=gen)]
+    return other
+
+
+def read_set(name, views, seed):
+    "Rows by corruption of a set: error of reconstructions (x 1000), length of latents, and what each reader reads (%)."
+    pset = packaged_set(name)
+    x, x_tilde, image, kind = evaluation_pairs(views)
+    u = torch.cat([pset.encode(to_float(a), to_float(b)) for a, b in zip(x.split(250), x_tilde.split(250))])
+    decoded = decode_all(pset, x, u)
+    error = 1000 * (decoded - to_float(x_tilde)).square().mean((1, 2, 3))
+    moved = decode_all(pset, x, u[exchange(kind, seed)])
+    images = dict(real=x_tilde, reconstruction=decoded, transfer=moved)
+    rows = pd.DataFrame({"error": error.numpy(), "‖u‖": u.norm(dim=1).numpy()})
+    for method, reader in READERS.items():
+        model = packaged_classifier(method)
+        for what, pictures in images.items():
+            rows[f"{reader}, {what}"] = 100. * is_correct(model, pictures, views.labels[image]).numpy()
+    by = rows.groupby([views.names[k] for k in kind.tolist()], sort=False).mean()
+    return pd.concat([by, rows.mean().to_frame("all").T])
+
+
+def describe(tables, source):
+    "The log, in Markdown."
+    text = [f"""# What the packaged sets hold of each corruption
+
+Made by `python tools/read_reconstructions.py`: data cifar10, seed {source["seed"]}, {source["n"]} test images x 12 corruptions, float32,
+{source["device"]}, commit {source["commit"]}. *Error*: of the reconstruction by the mean of the posterior, x 1000, mean squared.
+*‖u‖*: mean length of the latents. Then accuracies (%) of the packaged classifiers `standard` and `cvae_adversarial` (trained in the set
+`cifar10c`), on *real* corruptions, their *reconstruction*, and the *transfer* of the latent to another image. Where a reconstruction is read
+far better than what it reconstructs, the set lacks what makes the corruption hard, and training in the set can't teach it."""]
+    for name, table in tables.items():
+        shown = table.copy()
+        shown["error"], shown["‖u‖"] = table["error"].map("{:.2f}".format), table["‖u‖"].map("{:.1f}".format)
+        accuracies = [c for c in table if "," in c]
+        shown[accuracies] = table[accuracies].map("{:.1f}".format)
+        text += [f"## {name}", markdown_table(shown).replace("|  |", "| corruption |", 1)]
+    return "\n\n".join(text) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=500, help="test images")
+    n, seed = parser.parse_args().n, 0
+    views = load_views("cifar10", "test", n=n)
+    tables = {name: read_set(name, views, seed) for name in SETS}
+    source = provenance("overnight", "cifar10", seed, n, 0, "cpu")
+    with atomic_write(repo_root() / "logs" / "reconstructions_overnight.md") as tmp: tmp.write_text(describe(tables, source))
+    for name, table in tables.items(): print(name, table.round(2).to_string(), sep="\n")
+
+
+if __name__ == "__main__": main()
