@@ -34,7 +34,8 @@ def write_rows(section, rows, stem):
 def write_accuracies(section, rows, method):
     "Write the rows per image of a classifier; its accuracies, for the card."
     columns = ["kind", "corruption", "eps", "image", "correct", "zero_gradients"]
-    rows = rows.sort_values(["kind", "corruption", "eps", "image"])  # in this order they take a third of the room
+    order = rows.kind.map(["clean", "perturbed", "ood", "robust", "worst"].index)
+    rows = rows.assign(order=order).sort_values(["order", "corruption", "eps", "image"])  # so they take a third of the room
     write_rows(section, rows[columns], f"classifier_{method}")
     table = robust.summarise(rows.assign(method=method))
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
