@@ -41,7 +41,8 @@ def test_readme_takes_five_minutes(readme):
     assert count_words(readme) <= 700
 
 
-METHODS = {"standard": "Standard training", "on corruptions": "CIFAR10-C data augmentation", "adversarial, in the set": "CVAE adversarial training"}
+METHODS = {"standard": "Standard training", "on corruptions": "CIFAR10-C data augmentation", "adversarial, in the set": "CVAE adversarial training",
+           "with real corruptions": "CVAE adversarial training, real pairs"}
 COLUMNS = "Clean", "Perturbed", "OOD", "eps full worst"
 
 
