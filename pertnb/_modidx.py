@@ -3423,6 +3423,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.sets.sets.check_set_images': ('api/sets/sets.html#check_set_images', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.choose_radius': ('api/sets/sets.html#choose_radius', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.encode': ('api/sets/sets.html#encode', 'pertnb/sets/sets.py'),
+                                  'pertnb.sets.sets.encode_pairs': ('api/sets/sets.html#encode_pairs', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.latent_norms': ('api/sets/sets.html#latent_norms', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.load_released': ('api/sets/sets.html#load_released', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.load_set': ('api/sets/sets.html#load_set', 'pertnb/sets/sets.py'),

@@ -14,13 +14,13 @@ import json
 import pandas as pd
 from scipy.special import ndtr
 
-from pertnb.core.paths import repo_root, tables_dir
+from pertnb.core.paths import repo_root
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_certified import (NOISES, Cifar10C, judge_decisions, name_noise, tabulate_decided,
                                                    tabulate_decisions, tabulate_outcomes, tidy_numbers)
 from pertnb.report.tables import PAPER, markdown_table
 
-from package_classifier import write_decisions  # beside this file
+from package_classifier import landed_file, write_decisions  # beside this file
 
 
 def describe_draws(section, noise, rows):
@@ -39,8 +39,7 @@ def describe_draws(section, noise, rows):
 
 def write_log(section, compared):
     "Write logs/decisions_PRESET.md from the rows of all noises that have landed, and the lines about fixed draws."
-    folder = tables_dir(section.preset) / "rows"
-    landed = {noise: folder / f"decisions_{noise.strip('%')}.csv.xz" for noise in NOISES}
+    landed = {noise: landed_file(section, f"decisions_{noise.strip('%')}") for noise in NOISES}
     told = [line for noise, path in landed.items() if path.is_file()
             for line in describe_draws(section, noise, pd.read_csv(path))]
     s, table = section.certified, markdown_table(pd.DataFrame(told).astype(str).set_index("noise"))

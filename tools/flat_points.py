@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 
-from pertnb.core.paths import atomic_write, package_root, provenance, tables_dir
+from pertnb.core.paths import atomic_write, package_root, provenance
 from pertnb.core.random import make_generator
 from pertnb.data.pairs import to_float
 from pertnb.experiments import presets
@@ -19,7 +19,7 @@ from pertnb.measure import excess
 from pertnb.models.classifier_files import packaged_classifier
 from pertnb.report.tables import markdown_table
 
-from package_classifier import write_rows  # beside this file
+from package_classifier import landed_file, write_rows  # beside this file
 
 N, STEPS, STARTS, READER = 1000, 60, 3, "cifar10c"
 LEAST = 0.02 # contrast below which an image looks empty, whatever its set
@@ -96,7 +96,7 @@ def draw(x, flattest, points):
 
 def main():
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")))
-    path = tables_dir("overnight") / "rows" / "flat_points.csv.xz"
+    path = landed_file(section, "flat_points")
     if not path.exists():
         rows, _, _ = search_all(section, torch.arange(N))
         write_rows(section, rows.round(6), "flat_points")

@@ -24,18 +24,23 @@ from pertnb.models.classifier_files import packaged_classifier, save_classifier
 from pertnb.report import cifar10c_plots, plots
 
 
+def landed_file(section, stem):
+    "Where rows lie in the repository."
+    return tables_dir(section.preset) / "rows" / f"{stem}.csv.xz"
+
+
 def write_rows(section, rows, stem):
     "Rows per image of a classifier, for the repository."
-    folder = tables_dir(section.preset) / "rows"
-    folder.mkdir(parents=True, exist_ok=True)
-    rows.to_csv(folder / f"{stem}.csv.xz", index=False)
+    path = landed_file(section, stem)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows.to_csv(path, index=False)
 
 
 def write_accuracies(section, rows, method):
     "Write the rows per image of a classifier; its accuracies, for the card."
     columns = ["kind", "corruption", "eps", "image", "correct", "zero_gradients"]
-    order = rows.kind.map(["clean", "perturbed", "ood", "robust", "worst"].index)
-    rows = rows.assign(order=order).sort_values(["order", "corruption", "eps", "image"])  # so they take a third of the room
+    kinds = rows.groupby("kind", sort=False)
+    rows = pd.concat([kind.sort_values(["corruption", "eps", "image"]) for _, kind in kinds])  # so they take a third of the room
     write_rows(section, rows[columns], f"classifier_{method}")
     table = robust.summarise(rows.assign(method=method))
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
@@ -51,7 +56,7 @@ def attack_more(section, method):
     s, card = section.robust, package_root() / "weights" / f"classifier_{method}.json"
     model, pset, radii = packaged_classifier(method).to(section.device), section.set(s), [*section.radii(s).values()]
     x, y = section.test_images(s.n_test)
-    rows = pd.read_csv(tables_dir(section.preset) / "rows" / f"classifier_{method}.csv.xz")
+    rows = pd.read_csv(landed_file(section, f"classifier_{method}"))
     for lo in range(0, len(x), robust.PART):
         images = range(lo, min(lo + robust.PART, len(x)))
         if set(images) <= set(rows[rows.kind == "worst"].image): continue
@@ -122,10 +127,10 @@ def keep_common(rows):
 
 def tabulate(section):
     "Write table:cifar10c_robustness and its figures of the rows of all packaged classifiers, and print what the worst case says."
-    weights, folder = package_root() / "weights", tables_dir(section.preset) / "rows"
-    names = {m: name for m, name in robust.METHODS.items() if (folder / f"classifier_{m}.csv.xz").exists()}
+    weights, files = package_root() / "weights", {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
+    names = {m: name for m, name in robust.METHODS.items() if files[m].exists()}
     cards = {m: json.loads((weights / f"classifier_{m}.json").read_text()) for m in names}
-    rows = pd.concat([pd.read_csv(folder / f"classifier_{m}.csv.xz").assign(method=m, seed=section.seed) for m in names])
+    rows = pd.concat([pd.read_csv(files[m]).assign(method=m, seed=section.seed) for m in names])
     rows = keep_common(rows)
     radii = section.radii(section.robust)
     table = tabulate_accuracy(rows, names, radii)

@@ -17,7 +17,7 @@ from pertnb.data.pairs import evaluation_pairs, load_views, to_float
 from pertnb.learn.robust import is_correct
 from pertnb.models.classifier_files import packaged_classifier
 from pertnb.report.tables import markdown_table
-from pertnb.sets.sets import packaged_set
+from pertnb.sets.sets import encode_pairs, packaged_set
 
 SETS = "cifar10c_aligned", "cifar10c"
 READERS = {"standard": "standard", "cvae_adversarial": "adversarial"}  # packaged classifiers: their columns
@@ -42,7 +42,7 @@ def read_set(name, views, seed):
     "Rows by corruption of a set: error of reconstructions (x 1000), length of latents, and what each reader reads (%)."
     pset = packaged_set(name)
     x, x_tilde, image, kind = evaluation_pairs(views)
-    u = torch.cat([pset.encode(to_float(a), to_float(b)) for a, b in zip(x.split(250), x_tilde.split(250))])
+    u = encode_pairs(pset, x, x_tilde)
     decoded = decode_all(pset, x, u)
     error = 1000 * (decoded - to_float(x_tilde)).square().mean((1, 2, 3))
     moved = decode_all(pset, x, u[exchange(kind, seed)])

@@ -14,10 +14,10 @@ from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_certified import NOISES, name_noise
 from pertnb.learn.robust import METHODS
 from pertnb.report.tables import format_number, markdown_table
+from pertnb.sets.sets import PACKAGED
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS, LOGS = ROOT / "pertnb" / "weights", ROOT / "logs"
-SETS = "cifar10c", "cifar10c_aligned", "cifar10c_small"
 OVER_IMAGES = "accuracy", "validation"  # of classifiers: on what they see, and the loss on the images set aside
 DIGITS = dict(step=0, epoch=1, seconds=0, samples_per_s=0, accuracy=3)
 
@@ -77,7 +77,7 @@ def log_sets():
              "In mending the decoder, excess is how far the worst points found lie from all corruptions of their image (mean squared "
              "error), and over the share of them that lies too far. The cards keep some of the rows; the seconds named above each "
              "table are those of all."]
-    for name in SETS:
+    for name in PACKAGED:
         card = read_card(name)
         lines += [f"## {name}", *describe(name, card, f"python tools/package_set.py {name}"), "Training:", tabulate_log(card["log"])]
         if "mending" in card: lines += ["Mending:", tabulate_log(card["mending"])]

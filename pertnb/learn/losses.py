@@ -16,8 +16,8 @@ from ..core.checks import check_counts, check_known, check_number
 from ..core.device import frozen, full_precision
 from ..core.paths import digest
 from ..core.random import on_cpu
-from ..data.pairs import evaluation_pairs, to_float
-from ..sets.sets import PerturbationSet, project, sample_ball
+from ..data.pairs import evaluation_pairs
+from ..sets.sets import PerturbationSet, encode_pairs, project, sample_ball
 from ..attack.strong import PIXEL_EPS, attack_pixels_in_training
 from .parallel import gather_parts, share
 
@@ -84,8 +84,7 @@ class Codes:
         "The latents (m, K), on the CPU."
         x, x_tilde, *_ = evaluation_pairs(self.views)
         with full_precision():
-            parts = zip(x.split(500), x_tilde.split(500))
-            u = torch.cat([self.pset.encode(to_float(a), to_float(b)).cpu() for a, b in parts])
+            u = encode_pairs(self.pset, x, x_tilde)
         inside = u[u.norm(dim=1) <= self.pset.eps]
         if not len(inside): raise ValueError("no real pair has a latent in the ball: take a set with a larger radius")
         return inside
@@ -254,7 +253,7 @@ def choose_point(
     "Where a method takes its loss. It holds only what the method uses."
     if method == "cvae_augmentation": return CodePoint(pset, codes, share) if share else SamplePoint(pset)
     if method in ("cvae_adversarial", "cvae_adversarial_pairs"):
-        if bank is not None: return KeptPoint(pset, bank, steps, step_size, codes=codes if share else None, share=share)
+        if bank is not None: return KeptPoint(pset, bank, steps, step_size, codes=codes, share=share)
         return WorstPoint(pset, steps, step_size, random_start, ramp, freeze)
     if method == "cvae_smoothing": return NoisePoint(pset, sigma)
     if method in PIXEL_EPS: return PixelPoint(method, steps)

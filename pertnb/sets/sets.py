@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_pairs', 'check_latents',
            'check_image_size', 'check_precision', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb',
-           'perturb_each', 'encode', 'at', 'sample', 'with_radius', 'latent_norms', 'choose_radius', 'select_radius',
-           'save_set', 'read_about', 'build_network', 'load_released', 'load_set', 'packaged_set']
+           'perturb_each', 'encode', 'encode_pairs', 'at', 'sample', 'with_radius', 'latent_norms', 'choose_radius',
+           'select_radius', 'save_set', 'read_about', 'build_network', 'load_released', 'load_set', 'packaged_set']
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
@@ -238,6 +238,17 @@ def encode(
         raise ValueError(f"x and x_tilde must have equal shapes, got {tuple(x.shape)} and {tuple(x_tilde.shape)}")
     mu, sigma = prior or pset.prior(x)
     with torch.no_grad(): return (pset.cvae.posterior(x, x_tilde)[0] - mu) / sigma
+
+# %% ../../nbs/api/sets/07_sets.ipynb #c40dd955
+def encode_pairs(
+    pset,    # PerturbationSet
+    x,       # uint8 (N, C, H, W)
+    x_tilde, # as x
+    batch_size=500,
+):
+    "The latents of many pairs, (N, K), not projected, on the CPU."
+    parts = zip(x.split(batch_size), x_tilde.split(batch_size))
+    return torch.cat([pset.encode(to_float(a), to_float(b)).cpu() for a, b in parts])
 
 # %% ../../nbs/api/sets/07_sets.ipynb #5494fc3a
 def at(
