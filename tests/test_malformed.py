@@ -159,7 +159,7 @@ CASES = {
     "latent dimensions": (lambda d: cvae.make_cvae("cifar10_residual", latent=0), V, "latent must be a whole number, at least 1, got 0"),
     "width of a CVAE": (lambda d: cvae.make_cvae("cifar10_residual", width=2.5), V, "width must be a whole number, at least 1, got 2.5"),
     "patch of a CVAE": (lambda d: cvae.make_cvae("cifar10_residual", patch=33), V, "can't be cut into patches of 33"),
-    "packaged set": (lambda d: sets.packaged_set("imagenet"), V, "unknown packaged set 'imagenet': known are cifar10c, cifar10c_aligned, cifar10c_small"),
+    "packaged set": (lambda d: sets.packaged_set("imagenet"), V, "unknown packaged set 'imagenet': known are cifar10c, cifar10c_cropped, cifar10c_small"),
     "experiment": (lambda d: presets.resolve("mnist", {}), V, "unknown experiment 'mnist': known are"),
     "preset": (lambda d: presets.resolve("cifar10c_cvae", {"preset": "huge"}), V, "unknown preset 'huge': cifar10c_cvae has smoke, quick"),
     "parameter": (lambda d: presets.resolve("cifar10c_cvae", {"n_trian": 3}), V, "unknown parameter 'n_trian': known are preset"),

@@ -183,7 +183,7 @@ ROBUST_PRESETS = dict(
                epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3, n_show=4),
     quick={},
     overnight=dict(OVERNIGHT_RECIPE, methods=STAGE_METHODS, n_train=50_000, n_test=1000,
-                   n_quartiles=1000, n_judged=10_000, strong_steps=25),
+                   n_quartiles=1000, n_judged=10_000, strong_steps=25, codes=0.5),
     fast=dict(PAPER_ROBUST, methods=SET_METHODS, n_test=5000, n_quartiles=2000, n_judged=2000, epochs_standard=20.,
               epochs=20., batch_size=512, lr=0.4, train_steps=2, train_step_size=0.25, random_start=True,
               strong_steps=25, compile="reduce-overhead"),
