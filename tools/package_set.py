@@ -51,9 +51,17 @@ def learn_anew(args, settings, fit, validation):
     return pset, log, dict(training=sum(r["seconds"] for r in log), mending=0.)
 
 
-def read_packaged(path):
+def check_recipe(card, settings):
+    "SystemExit unless the card's set was made by these settings: what it goes on with would not be what its card says."
+    made = card["settings"]
+    other = [k for k, v in json.loads(json.dumps(asdict(settings))).items() if k not in ("n_test", "n_show") and made.get(k) != v]
+    if other: raise SystemExit(f"the packaged set was made by other settings ({', '.join(other)}): train it anew")
+
+
+def read_packaged(path, settings):
     "The packaged set, the log of its training, and the seconds that it has cost."
     pset, card = sets.load_set(path), json.loads(path.with_suffix(".json").read_text())
+    check_recipe(card, settings)
     before = pset.info["mended"]
     pset.info["mended"] = before if isinstance(before, list) else [before]
     return pset, card["log"], card["seconds_of"]
@@ -128,7 +136,7 @@ def main():
     if args.measure: return write_card(path, measure_packaged(path, args.n_test, settings.seed))
     views = pairs.load_views("cifar10", "train", n=settings.n_train)
     fit, validation = pairs.split_by_seed(views, settings.seed)
-    learned, log, seconds = read_packaged(path) if args.again else learn_anew(args, settings, fit, validation)
+    learned, log, seconds = read_packaged(path, settings) if args.again else learn_anew(args, settings, fit, validation)
     before = learned.info["mended"]
     pset, mending = mend.mend(learned, pairs.PairsOf(fit, pad=settings.pad), settings.plan()["plan"], settings.seed, progress=False)
     seconds = seconds | dict(mending=seconds["mending"] + float(mending.seconds.sum()))

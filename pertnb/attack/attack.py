@@ -141,7 +141,7 @@ def maximise(
     objective, # as of `evaluate_points`
     state,     # SearchState, or one with another rule for steps; changed
     steps,     # gradient steps
-    leave=False, # whether an example leaves when the objective says that it is not right
+    leave=False, # an example leaves once it is not right; the objective must say so, not give None
     batch_size=None, # examples evaluated at a time, where they may leave (default: all)
 ):
     "Maximise an objective of each example over the ball: the state after its last step."
@@ -261,7 +261,7 @@ def score_points(
     prior,       # of x
     scorer=score, # (logits, y) -> loss (B,), whether right (B,)
 ):
-    "Cross-entropy (B,) of the classifier at u, and whether it is right (B,)."
+    "The scorer's loss (B,) of the classifier at u, and whether it is right (B,)."
     with torch.set_grad_enabled(u.requires_grad): logits = model(pset.perturb(x, u, prior))
     return scorer(logits, y)
 

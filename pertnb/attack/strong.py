@@ -54,7 +54,7 @@ class Composed(nn.Module):
         x,          # images (B, C, H, W) in [0, 1]
     ):
         super().__init__()
-        check_images(x)
+        pset.check(x)
         self.pset, self.classifier, self.dim, self.training = pset, classifier, pset.latent, classifier.training
         mu, sigma = (torch.cat(p) for p in zip(*map(pset.prior, x.split(500))))
         for name, value in dict(x=x, mu=mu, sigma=sigma).items():
@@ -151,7 +151,7 @@ def search(
     net,       # (d (b, D), i (b,)) -> logits of examples i moved by d
     y,         # labels (B,)
     ball,      # Ball
-    d,         # starts (B, D), projected
+    d,         # starts of all examples (B, D); projected into the ball here
     steps,     # gradient steps
     loss="ce", # one of LOSSES
     step=None, # length of plain PGD's steps; None: AutoPGD
@@ -240,7 +240,7 @@ def find_worst_case(
     seed,     # of the random starts
     attacks=STRONG,
     batch_size=250,
-    pace=20, # steps of plain PGD that make a radius
+    pace=20, # a step of plain PGD has length eps / pace
 ):
     "Attack after attack on the examples that are still classified correctly: Worst."
     n, k, every = len(net.x), net.dim, torch.arange(len(net.x), device=y.device)
@@ -326,5 +326,6 @@ def attack_pixels_in_training(
     ball = make_pixel_ball(x, norm, eps)
     start = torch.zeros_like(x).flatten(1)
     step = ball.eps / min(5, max(1, steps)) if step_size is None else step_size
-    with frozen(model): d = find_last_point(Shifted(model, x), y, ball, start, steps, step)
+    net = lambda d: model(x + d.view_as(x)) # not `Shifted`, whose check waits for a GPU at every step
+    with frozen(model): d = find_last_point(net, y, ball, start, steps, step)
     return (x + d.view_as(x)).clamp(0, 1)

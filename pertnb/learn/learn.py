@@ -12,7 +12,7 @@ from ..data.pair_source import check_source
 from ..data.pairs import PairsOf
 from .parallel import share
 from ..core.random import make_generator
-from ..sets.sets import PerturbationSet, choose_radius, latent_norms, select_radius
+from ..sets.sets import PerturbationSet, check_quantile, choose_radius, latent_norms, select_radius
 from .mend import mend
 from .train import Schedule, build_from, fit, piecewise
 
@@ -55,6 +55,9 @@ def learn(
 ):
     "Train a CVAE and make it a PerturbationSet; also the log, with that of mending in `log.attrs['mending']`."
     check_source(validation)
+    check_quantile(quantile)
+    if every_pair and not hasattr(validation, "every_pair"):
+        raise ValueError(f"every_pair needs scenes, {validation.name} has pairs at random alone: leave it out")
     loss = bound_loss(source, beta, [t * schedule.epochs for t in beta_at], error)
     build = build_from(lambda: make_cvae(**net), None if start is None else start.state_dict())
     model, log = fit(name, build, loss, source.index, schedule, seed, **kw)

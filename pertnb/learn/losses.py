@@ -15,6 +15,7 @@ from ..attack.attack import attack_in_training, cross_entropy
 from ..core.checks import check_counts, check_known, check_number
 from ..core.device import frozen, full_precision
 from ..core.paths import digest
+from ..core.probe import run_all
 from ..core.random import on_cpu
 from ..data.pairs import evaluation_pairs
 from ..sets.sets import PerturbationSet, encode_pairs, project, sample_ball
@@ -83,8 +84,9 @@ class Codes:
     def u(self):
         "The latents (m, K), on the CPU."
         x, x_tilde, *_ = evaluation_pairs(self.views)
+        def encode(n): return encode_pairs(self.pset, x[:n], x_tilde[:n])
         with full_precision():
-            u = encode_pairs(self.pset, x, x_tilde)
+            u = run_all("latents of real pairs", encode, len(x), 500)
         inside = u[u.norm(dim=1) <= self.pset.eps]
         if not len(inside): raise ValueError("no real pair has a latent in the ball: take a set with a larger radius")
         return inside
@@ -317,7 +319,7 @@ def move_part(
 # %% ../../nbs/api/learn/10a_losses.ipynb #d0861a32
 def set_loss(
     draw,  # (images i (B,), gen=, t=) -> x (B, C, H, W) in [0, 1], y (B, ...); t is the pass, a float
-    point, # CleanPoint, SamplePoint, WorstPoint, NoisePoint or PixelPoint
+    point, # CleanPoint, SamplePoint, CodePoint, NoisePoint, WorstPoint, KeptPoint or PixelPoint
     per_example=cross_entropy, # (logits, y) -> (B,)
     mix="max", # one of MIXES, for points that are searched
     part=1.,   # of each batch that goes to its points; the rest stays at x
@@ -325,6 +327,7 @@ def set_loss(
     "A loss for `fit`: the mean over the images of the loss at their points; logs the accuracy there, for classifiers."
     check_known("mix", mix, MIXES)
     check_number("part", part, above=True)
+    check_share(part)
     both = point.searched and mix == "max"
     def loss(module, i, gen, t):
         x, y = draw(i, gen=gen, t=t)
@@ -335,4 +338,5 @@ def set_loss(
         accuracy = {} if y.ndim > 1 else dict(accuracy=(logits.detach().argmax(1) == y).float().mean())
         return values.mean(), accuracy
     loss.memory = getattr(point, "bank", None) # what `fit` keeps from step to step
+    loss.codes = getattr(point, "codes", None) # what it encodes before the first step
     return loss

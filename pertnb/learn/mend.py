@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 import torch.nn as nn
 from ..attack.attack import pgd
-from ..core.checks import check_number
+from ..core.checks import check_known, check_number
 from ..core.device import frozen
 from ..core.random import make_generator, on_cpu
 from ..data.pair_source import check_source
@@ -29,10 +29,10 @@ TURNS = "excess", "flat", "excess", "dark", "excess", "flat", "excess", "light"
 @dataclass(frozen=True)
 class Mend:
     "How a decoder is mended: what its worst points cost, and how long it is fine-tuned."
-    weight: float = 0.1     # of a point's excess beside the reconstruction error, both per value; 0: the control
-    contrast: float = 10.   # of the contrast that a point lacks, beside its excess
-    exposure: float = 0.    # of a mean brightness outside that of the views, beside its excess
-    tolerance: float = 0.   # mean squared error per value to the nearest view that is free; 0: measured
+    weight: float = 0.1     # factor of the penalty, added to the reconstruction error (both per value); 0: the control
+    contrast: float = 10.   # factor of missing contrast, added to the excess
+    exposure: float = 0.    # factor of mean brightness outside the views' range, added to the excess
+    tolerance: float = 0.   # excess (mean squared error per value) that costs nothing; 0: measured on the source
     aims: tuple = TURNS     # of the search, one of them drawn at each step
     steps: int = 6          # of PGD that look for a point
     reach: float = 1.       # of the search, in units of the set's radius
@@ -45,6 +45,7 @@ class Mend:
         for name in ("weight", "contrast", "exposure", "tolerance"): check_number(name, getattr(self, name))
         for name in ("steps", "views", "images"): check_number(name, getattr(self, name), 1, whole=True)
         check_number("reach", self.reach, above=True)
+        for aim in self.aims: check_known("aim", aim, AIMS)
 
     def schedule(self, n):
         "train.Schedule for n images in use."
@@ -102,10 +103,10 @@ def measure_wrong_exposure(
 # %% ../../nbs/api/learn/10b_mend.ipynb #9af0dd23
 def draw_partners(
     views, # of each image, itself first (V, B, C, H, W)
-    many,  # of the others, of each image
+    many,  # pairs to draw for each image
     gen,   # torch.Generator
 ):
-    "Images and views of them that are drawn at random, twice (many * B, C, H, W)."
+    "x and x_tilde, (many * B, C, H, W) each: every image, repeated, beside views of it that are drawn at random."
     n = views.shape[1]
     which = torch.randint(1, len(views), (many * n,), generator=gen, device=gen.device)
     image = torch.arange(n, device=which.device).repeat(many)

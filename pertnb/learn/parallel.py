@@ -24,7 +24,7 @@ def share(
 def gather_parts(
     *parts, # tensors of a process, one row per image; processes may have different numbers of rows
 ):
-    "The rows of all processes of each."
+    "Each of these tensors with the rows of all processes, in the order of their ranks."
     if not distributed.is_initialized(): return parts
     found = [None] * distributed.get_world_size()
     distributed.all_gather_object(found, parts)

@@ -120,7 +120,7 @@ def segmentation_loss(
 
 # %% ../../nbs/api/learn/22_segment.ipynb #3afc7f34
 def train_segmenter(
-    method,   # one of METHODS
+    method,   # one of SEGMENT_METHODS
     scenes,   # illumination.Scenes to train on
     schedule, # train.Schedule
     net,      # arguments of UNetClassifier but for the number of classes
@@ -159,11 +159,9 @@ def count_rows(
 # %% ../../nbs/api/learn/22_segment.ipynb #698eb861
 def accuracy_and_iou(
     rows, # from count_rows, of any number of images
-    ignore_other=False, # leave out pixels without a material (class "Other")
 ):
     "Accuracy of pixels and mean IoU over the classes that occur in the truth, both in %."
     check_columns(rows, ["material", "hit", "missed", "false"])
-    if ignore_other: rows = rows[rows.material != len(CLASS_NAMES) - 1]
     by = rows.groupby("material")[["hit", "missed", "false"]].sum()
     by = by.assign(true=by.hit + by.missed)
     iou = (by.hit / (by.true + by.false))[by.true > 0]

@@ -215,7 +215,8 @@ def mean_of_weights(
 def start_keeping(
     run, # a Run, before its first step
 ):
-    "Fill run.kept: the mean of weights, and what the loss remembers of each image."
+    "Fill run.kept: the mean of weights, and what the loss remembers of each image; encode the pairs it draws from."
+    if getattr(run.loss, "codes", None) is not None: run.loss.codes.u
     memory = getattr(run.loss, "memory", None)
     run.kept = {} if memory is None else memory.start(run.device)
     if not run.schedule.average: return
@@ -426,6 +427,7 @@ def measure_run(
     rows,  # of the log
 ):
     "probe.Cost of a run, and the numbers that its last measured step and its validation logged."
+    start_keeping(run)
     accelerator = Accelerator(cpu=run.device.type == "cpu", mixed_precision="no")
     hook = run.module.register_forward_hook(widen_outputs)
     optimizer = OPTIMIZERS[run.schedule.optimizer](run.module.parameters(), run.schedule)

@@ -20,7 +20,7 @@ from ..core.probe import run_all, stretch
 from ..core.progress import tell_progress
 from ..data.pairs import to_float
 from .quality import find_nearest_points, mean_error
-from ..sets.sets import project, sample_ball, with_radius
+from ..sets.sets import check_pairs, project, sample_ball, with_radius
 
 # %% ../../nbs/api/measure/10_excess.ipynb #2c6ee189
 def views_to_float(
@@ -200,7 +200,7 @@ def measure_batch(
     return out
 
 # %% ../../nbs/api/measure/10_excess.ipynb #2ed96204
-TOLERANCE = 0.005 # mean squared error per value: the paper's PGD AE
+TOLERANCE = 0.005 # mean squared error per value: the paper's Enc. AE for centred pairs
 
 
 @full_precision()
@@ -214,6 +214,7 @@ def measure_coverage(
 ):
     "One row per pair and radius: pair, radius, norm of the encoding, error of the nearest point that was found."
     device, radii = next(pset.parameters()).device, [pset.eps] if radii is None else list(radii)
+    check_pairs(x, x_tilde)
     check_radii(radii)
     def look(n):
         out = []

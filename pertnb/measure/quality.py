@@ -20,7 +20,7 @@ from ..core.device import full_precision
 from ..core.probe import run_all, stretch
 from ..core.progress import tell_progress
 from ..data.pairs import to_float
-from ..sets.sets import sample_ball
+from ..sets.sets import check_pairs, sample_ball
 
 # %% ../../nbs/api/measure/09_quality.ipynb #a6cb1dc0
 def draw_quality(
@@ -86,6 +86,7 @@ def unchanged_error(
     batch_size=500,
 ):
     "The error of leaving each x as it is, averaged over its values, (n,)."
+    check_pairs(x, x_tilde)
     def compare(n):
         parts = zip(x[:n].split(batch_size), x_tilde[:n].split(batch_size))
         return torch.cat([mean_error(to_float(a), to_float(b), error) for a, b in parts])
@@ -123,7 +124,8 @@ def measure_quality(
     far = pgd(miss, draws["start"], pset.eps, steps, pset.eps / 20, **search)
     with torch.no_grad():
         eae = torch.stack([miss(s) for s in draws["samples"].unbind(1)]).mean(0)
-        enc = torch.maximum(miss(reading.ball(pset.eps).project(u)), near.error)
+        enc = miss(reading.ball(pset.eps).project(u))
+    if reading.keep == "best": enc = torch.maximum(enc, near.error) # equal but for rounding where PGD gained nothing
     divergence = kl(mu, logvar, mu_p, logvar_p)
     return dict(enc_ae=enc, pgd_ae=near.error, eae=eae, oae=far.value, recon=recon, kl=divergence, norm=u.norm(dim=1))
 
@@ -193,7 +195,7 @@ def norm_statistics(
 def tabulate_metrics(
     rows, # from evaluate_set, with columns `image`, `eps` and `none` (the error of changing nothing)
     row,  # of the table
-    n=None, # what the numbers stand on (default: the number of images)
+    n=None, # entry of the column n (default: the number of images)
 ):
     "One row of a table: row, column (eps, the six metrics, No change), value, se over images, n."
     means = mean_metrics(rows)
@@ -222,6 +224,7 @@ def split_pairs(
     *others,    # float (N, ...) each
 ):
     "x and x_tilde as float on the set's device, batch by batch, with the same rows of the others."
+    check_pairs(x, x_tilde)
     device = next(pset.parameters()).device
     for lo in range(0, len(x), batch_size):
         part = slice(lo, lo + batch_size)
@@ -237,6 +240,6 @@ def measure_nearest(
     steps=50, # of PGD
     batch_size=250,
 ):
-    "PGD AE alone, in squared error, (N,), batch by batch."
+    "PGD AE alone, the mean squared error per value, (N,), on the CPU."
     parts = split_pairs(pset, x, x_tilde, batch_size)
     return torch.cat([find_nearest_points(pset, a, b, steps).error.cpu() for a, b in parts])

@@ -54,7 +54,7 @@ def layout_of(
 
 # %% ../../nbs/api/models/05_cvae.ipynb #a5129c89
 class LocalFilters(nn.Module):
-    "Images (B, C, H, W) and z (B * n, latent) -> (B * n, C, H, W), filtered by a kernel of its own at each pixel."
+    "Images (B, C, H, W) and m latents of each, z (B * m, latent) -> (B * m, C, H, W), each pixel by its own kernel."
     def __init__(self,
         latent,     # dimensions of z
         n,          # fields of kernels that z mixes

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_pairs', 'check_latents',
            'check_image_size', 'check_precision', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb',
-           'perturb_each', 'encode', 'encode_pairs', 'at', 'sample', 'with_radius', 'latent_norms', 'choose_radius',
-           'select_radius', 'save_set', 'read_about', 'build_network', 'load_released', 'load_set', 'packaged_set']
+           'perturb_each', 'encode', 'encode_pairs', 'at', 'sample', 'with_radius', 'latent_norms', 'check_quantile',
+           'choose_radius', 'select_radius', 'save_set', 'read_about', 'build_network', 'load_released', 'load_set',
+           'packaged_set']
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
@@ -19,7 +20,7 @@ import torch.nn as nn
 from scipy.special import gammainc, gammaincinv, hyp1f1
 from ..core.checks import check_affordable, check_number, describe_value
 from ..models.cvae import make_cvae
-from ..core.device import full_precision
+from ..core.device import frozen, full_precision
 from ..data.pairs import to_float
 from ..core.paths import is_checkpoint, read_tensors, write_tensors
 from ..core.probe import run_all, stretch
@@ -98,9 +99,9 @@ def check_latents(
     u, # what a user handed in
     n, # images
     k, # latent dimensions
-    finite=True, # whether that is looked at, too
+    finite=True, # check that all values are finite as well, on a CPU only
 ):
-    "ValueError unless u is (n, k) and finite."
+    "ValueError unless u is a float tensor (n, k) and, where that is checked, finite."
     if not torch.is_tensor(u) or tuple(u.shape) != (n, k) or not u.is_floating_point():
         raise ValueError(f"u must be ({n}, {k}), one float latent per image, got {describe_value(u)}")
     if finite and u.device.type == "cpu" and not u.isfinite().all(): # on a GPU one would wait for it at each step
@@ -242,7 +243,7 @@ def encode(
 # %% ../../nbs/api/sets/07_sets.ipynb #c40dd955
 def encode_pairs(
     pset,    # PerturbationSet
-    x,       # uint8 (N, C, H, W)
+    x,       # uint8 (N, C, H, W), or float in [0, 1], on the set's device
     x_tilde, # as x
     batch_size=500,
 ):
@@ -290,7 +291,7 @@ def with_radius(
 # %% ../../nbs/api/sets/07_sets.ipynb #5e69177c
 @full_precision()
 def latent_norms(
-    cvae,     # CVAE or PerturbationSet, in eval mode
+    cvae,     # CVAE or PerturbationSet
     x,        # uint8 (N, C, H, W), or float in [0, 1]
     x_tilde,  # as x
     batch_size=None, # default: as many images as have the pixels of 500 images of 32 x 32
@@ -306,7 +307,7 @@ def latent_norms(
         out = []
         for a, b in zip(x[:n].split(batch_size), x_tilde[:n].split(batch_size)):
             a, b = to_float(a.to(device)), to_float(b.to(device))
-            with torch.no_grad():
+            with torch.no_grad(), frozen(model):
                 mu, logvar = model.prior(a)
                 q = model.posterior(a, b)[0]
             out.append(((q - mu) * (-logvar / 2).exp()).norm(dim=1).cpu())
@@ -314,13 +315,20 @@ def latent_norms(
     return stretch(run_all("latent norms", norms, len(x), batch_size, (model, x[:1])), len(x))
 
 # %% ../../nbs/api/sets/07_sets.ipynb #2deb7530
+def check_quantile(
+    quantile, # of latent norms
+):
+    "ValueError unless it is in (0, 1]."
+    check_number("quantile", quantile, above=True)
+    if quantile > 1: raise ValueError(f"quantile must be a share of the pairs, at most 1, got {quantile!r}")
+
+
 def choose_radius(
     norms,       # of validation pairs' latents (N,)
     quantile=1., # of the norms: the share of pairs within the radius; 1: the largest norm, the paper's rule
 ):
     "dict(eps=, percentiles=): that quantile of latent norms, and their quartiles; ValueError if one is not finite."
-    check_number("quantile", quantile, above=True)
-    if quantile > 1: raise ValueError(f"quantile must be a share of the pairs, at most 1, got {quantile!r}")
+    check_quantile(quantile)
     norms = norms.double()
     bad = int((~norms.isfinite()).sum())
     if bad: raise ValueError(f"{bad} of {len(norms)} latent norms are not finite: the CVAE has diverged")
