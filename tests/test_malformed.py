@@ -159,6 +159,10 @@ CASES = {
     "latent dimensions": (lambda d: cvae.make_cvae("cifar10_residual", latent=0), V, "latent must be a whole number, at least 1, got 0"),
     "width of a CVAE": (lambda d: cvae.make_cvae("cifar10_residual", width=2.5), V, "width must be a whole number, at least 1, got 2.5"),
     "patch of a CVAE": (lambda d: cvae.make_cvae("cifar10_residual", patch=33), V, "can't be cut into patches of 33"),
+    "units of a CVAE": (lambda d: cvae.make_cvae("mnist_fc", hidden=-1), V, "hidden must be a whole number, at least 1, got -1"),
+    "latent of a CVAE of digits": (lambda d: cvae.make_cvae("mnist_stn", latent=0), V, "latent must be a whole number, at least 1, got 0"),
+    "odd images of a CVAE": (lambda d: cvae.make_cvae("mnist_conv", size=(42, 42)), V, "sides must be multiples of 4, got (42, 42)"),
+    "widths of a CVAE": (lambda d: cvae.make_cvae("mnist_conv", widths=(32, 64)), V, "mnist_conv has 3 convolutions, got 2 widths"),
     "packaged set": (lambda d: sets.packaged_set("imagenet"), V, "unknown packaged set 'imagenet': known are cifar10c, cifar10c_cropped, cifar10c_small"),
     "experiment": (lambda d: presets.resolve("mnist", {}), V, "unknown experiment 'mnist': known are"),
     "preset": (lambda d: presets.resolve("cifar10c_cvae", {"preset": "huge"}), V, "unknown preset 'huge': cifar10c_cvae has smoke, quick"),
@@ -287,7 +291,7 @@ CASES = {
     "norms nan": (lambda d: quality.norm_statistics([1., NAN]), V, "norms must be finite numbers, got 2, 1 of them not finite"),
     "two results in a cell": (lambda d: report.with_paper(ROWS.assign(row=0, column=1), None), V, "two results for one cell"),
     "column of a table": (lambda d: report.with_paper(ROWS, None), V, "row, column missing from image, correct"),
-    "classifiers on other images": (lambda d: robust.compare(ROWS.correct, ROWS.correct[:1], "a", "b"), V, "on the same images, got 2 and 1"),
+    "classifiers on other images": (lambda d: robust.compare(ROWS.correct, ROWS.correct[:1], "a", "b"), V, "on the same images, in the same order, got 2 and 1"),
     "figure under a file": (lambda d: write_under(d / "file"), OSError, "make room or rights there"),
 }
 

@@ -95,7 +95,7 @@ CASES = {"noise": ("learn.losses", "return self.sigma * torch.randn(", "return 1
          "Tanh": ("learn.truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
          "radius x 10": ("certify.smoothing", "return sigma *", "return 10 * sigma *",
                         ["certificates", "costs", "maps", "sequential"]),
-         "crop": ("learn.robust", "pad=4,  # of the crop", "pad=5,  # of the crop", ["classifier", "costs"]),
+         "crop": ("learn.robust", "pad=4,  # pixels that", "pad=5,  # pixels that", ["classifier", "costs"]),
          "crop of pairs": ("data.pairs", "pad: int = 4 ", "pad: int = 5 ",
                            ["CVAE, centered", "CVAE, mixed", "CVAE, perturbed", "costs"]),
          "draws of maps": ("learn.segment", "n=1000, # draws that choose", "n=500, # draws that choose", ["maps"])}

@@ -42,6 +42,7 @@ class ClassifierSettings(FitSettings):
     patch: int = 2          # pixels per side that it folds into channels
     epochs_standard: float = 10. # passes over the training images of the standard classifier
     epochs: float = 6.      # ... of the other methods
+    epochs_set: float = 0.  # ... of those in the learned set; 0: as the others
     warm_start: bool = True # they start from the standard classifier
     optimizer: str = "sgd"  # "sgd", "muon", or the paper's "adam"
     lr: float = 0.1         # at its peak
@@ -65,6 +66,7 @@ class ClassifierSettings(FitSettings):
         lr = self.lr if first or not self.warm_start else self.lr_warm
         same = "batch_size", "optimizer", "peak", "weight_decay", "micro", "average", "compile"
         epochs = self.epochs_standard if first else self.epochs
+        if method.startswith("cvae") and self.epochs_set: epochs = self.epochs_set
         return dict(epochs=epochs, lr=lr, **{k: getattr(self, k) for k in same})
 
     def images(self):
@@ -183,7 +185,7 @@ ROBUST_PRESETS = dict(
                epochs_standard=2., epochs=1., batch_size=32, train_steps=2, pgd_steps=3, strong_steps=3, n_show=4),
     quick={},
     overnight=dict(OVERNIGHT_RECIPE, methods=STAGE_METHODS, n_train=50_000, n_test=1000,
-                   n_quartiles=1000, n_judged=10_000, strong_steps=25, codes=0.5),
+                   n_quartiles=1000, n_judged=10_000, strong_steps=25, codes=0.5, epochs_set=8.),
     fast=dict(PAPER_ROBUST, methods=SET_METHODS, n_test=5000, n_quartiles=2000, n_judged=2000, epochs_standard=20.,
               epochs=20., batch_size=512, lr=0.4, train_steps=2, train_step_size=0.25, random_start=True,
               strong_steps=25, compile="reduce-overhead"),

@@ -93,7 +93,7 @@ def packaged_noise(self: Cifar10C,
     "The packaged classifier of a noise that these settings describe, and its log; None if there is none."
     name = f"noise_{level}"
     recipe = lambda s: (s.n_train, s.net(), s.training("cvae_smoothing"), s.loss(), s.warm_start)
-    found = self.find_packaged(name, self.certified, self.seed, recipe, "cifar10c_certified")
+    found = self.find_packaged(name, self.certified, self.seed, recipe)
     return found if found and packaged_card(name)["sigma"] == self.sigma(level) else None
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #c4deac78

@@ -189,13 +189,12 @@ def find_packaged(self: RobustCifar10C,
     settings, # of 05 or 06
     seed,     # of split and training
     recipe,   # settings -> those that it depends on
-    experiment, # name of the settings
 ):
     "A packaged classifier of that recipe, on the device, and its log; None if there is none for these settings."
     if settings.retrain or seed or self.data != "cifar10": return None
     if name in self.anew or name not in packaged_names(): return None
-    if recipe(settings) != recipe(resolve(experiment, dict(preset="overnight"))): return None
     card = packaged_card(name)
+    if recipe(settings) != recipe(type(settings)(**card["settings"])): return None
     if card["set"] not in (None, packaged_set().info): return None
     log = pd.DataFrame(card["log"])
     log.attrs.update(seconds=card["seconds"], images=card["n"])
@@ -209,7 +208,7 @@ def packaged(self: RobustCifar10C,
     seed,   # of split and training
 ):
     "The packaged classifier that these settings describe, on the device, and its log; None if there is none."
-    return self.find_packaged(method, self.robust, seed, partial(recipe_of, method=method), "cifar10c_robust")
+    return self.find_packaged(method, self.robust, seed, partial(recipe_of, method=method))
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5a2b255c
 @patch

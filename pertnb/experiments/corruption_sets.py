@@ -208,8 +208,14 @@ def read_errors(self: CorruptionSets):
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #0f230d96
 @patch
+def rows_of_norms(self: CorruptionSets):
+    "The measured sets whose latent norms are shown: those of the data set, not of the built-in photographs."
+    return [row for row in self.measured_sets() if not row.endswith("photographs")]
+
+
+@patch
 def measure_norms(self: CorruptionSets,
-    row, # of measured_sets()
+    row, # of rows_of_norms()
 ):
     "Write the latent norms of one set, one row per pair."
     pset, _, pairing = self.measured_sets()[row]
@@ -222,8 +228,7 @@ def measure_norms(self: CorruptionSets,
 @patch
 def read_norms(self: CorruptionSets):
     "The rows that `measure_norms` wrote."
-    files = [self.rows_file(f"norms {row}") for row in self.measured_sets() if not row.endswith("photographs")]
-    return pd.concat(map(read_rows, files), ignore_index=True)
+    return pd.concat([read_rows(self.rows_file(f"norms {row}")) for row in self.rows_of_norms()], ignore_index=True)
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #6c9ca217
 def read_cell(

@@ -101,7 +101,8 @@ def check_value(
 # %% ../../nbs/api/experiments/01_presets.ipynb #93cd7248
 RANGES = {"alpha": "(0, 1)", "average": "[0, 1)", "codes": "[0, 1]", "coverage": "(0, 1]", "part": "(0, 1]",
           "peak": "(0, 1)", "real": "[0, 1]", "real_pairs": "[0, 1]", "robust_ramp": "[0, 1]", "smoothing": "[0, 1)"}
-ZERO_IS_FINE = {"beta", "clip", "excess_tolerance", "excess_weight", "n_plain", "pad", "pairs", "seed", "weight_decay"}
+ZERO_IS_FINE = {"beta", "clip", "epochs_set", "excess_tolerance", "excess_weight", "n_plain", "pad", "pairs", "seed",
+                "weight_decay"}
 NAMED = {"methods": "pertnb.learn.robust:METHODS", "likelihoods": "pertnb.models.cvae:PIXEL_ERRORS",
          "optimizer": "pertnb.learn.train:OPTIMIZERS", "classifier": "pertnb.models.nets:check_classifier"}
 LARGEST = 2**53 # whole number that is one in every format

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['CVAES', 'PIXEL_ERRORS', 'kl', 'ResidualEncoder', 'layout_of', 'LocalFilters', 'ResidualDecoder', 'CVAE',
-           'make_cifar10_residual', 'make_mnist_fc', 'make_mnist_conv', 'make_mnist_stn', 'check_unet', 'make_mi_unet',
-           'argument_names', 'make_cvae', 'squared_error', 'pixel_cross_entropy', 'choose_error', 'elbo']
+           'check_sizes', 'make_cifar10_residual', 'make_mnist_fc', 'make_mnist_conv', 'make_mnist_stn', 'check_unet',
+           'make_mi_unet', 'argument_names', 'make_cvae', 'squared_error', 'pixel_cross_entropy', 'choose_error',
+           'elbo']
 
 # %% ../../nbs/api/models/05_cvae.ipynb #0a59d84c
 import math
@@ -31,7 +32,16 @@ def kl(
 # %% ../../nbs/api/models/05_cvae.ipynb #61a8a439
 class ResidualEncoder(nn.Module):
     "Images (B, c_in, H, W) -> mean and log-variance, (B, latent) each; table cifar10encoder."
-    def __init__(self, c_in, size, latent, width, bottleneck, blocks, features, patch):
+    def __init__(self,
+        c_in,       # channels of what it sees
+        size,       # of images, H, W
+        latent,     # dimensions of z
+        width,      # channels of the trunk
+        bottleneck, # channels inside a block
+        blocks,     # residual blocks
+        features,   # channels before the last layer
+        patch,      # pixels per side that are folded into channels
+    ):
         super().__init__()
         self.patch = patch
         self.body = nn.Sequential(nn.Conv2d(c_in * patch**2, width, 3, padding=1),
@@ -85,7 +95,18 @@ class LocalFilters(nn.Module):
 # %% ../../nbs/api/models/05_cvae.ipynb #0ac64f06
 class ResidualDecoder(nn.Module):
     "Condition x (B, C, H, W) and z (B, latent) -> mean of x_tilde (B, C, H, W); table cifar10decoder."
-    def __init__(self, channels, size, latent, width, bottleneck, blocks, maps, patch, skip, filters=0):
+    def __init__(self,
+        channels,   # of images
+        size,       # of images, H, W
+        latent,     # dimensions of z
+        width,      # channels of the trunk
+        bottleneck, # channels inside a block
+        blocks,     # residual blocks
+        maps,       # channels of z as the trunk sees it
+        patch,      # pixels per side that are folded into channels
+        skip,       # the output is added to x, or to x under its filters
+        filters=0,  # fields of kernels of `LocalFilters`; 0: none
+    ):
         super().__init__()
         self.patch, self.skip = patch, skip
         self.filters = LocalFilters(latent, filters, size) if filters else None
@@ -145,6 +166,16 @@ class CVAE(nn.Module):
         return self.prior(x), (mu, logvar), self.decode(x, mu + noise * (logvar / 2).exp())
 
 # %% ../../nbs/api/models/05_cvae.ipynb #fdfceb5b
+def check_sizes(
+    config,     # arguments of a network: whole numbers, or sequences of them
+    but=(),     # names of those that are no sizes
+):
+    "ValueError unless each size is a whole number, at least 1."
+    for name in config.keys() - {"name", *but}:
+        values = config[name] if isinstance(config[name], list) else [config[name]]
+        for v in values: check_number(name, v, 1, whole=True)
+
+
 def make_cifar10_residual(
     latent=512,      # dimensions of z
     width=64,        # channels of the trunk
@@ -161,7 +192,7 @@ def make_cifar10_residual(
 ):
     "The residual CVAE of tables cifar10encoder and cifar10decoder; defaults are the paper's."
     config = dict(locals(), name="cifar10_residual", size=list(size))
-    for name in config.keys() - {"name", "size", "skip", "filters"}: check_number(name, config[name], 1, whole=True)
+    check_sizes(config, ("skip", "filters"))
     check_number("filters", filters, whole=True)
     largest = max(patch, encoder_patch)
     if largest > min(size): raise ValueError(f"images of {tuple(size)} pixels can't be cut into patches of {largest}")
@@ -180,6 +211,7 @@ def make_mnist_fc(
 ):
     "The fully connected CVAE of app. 'MNIST'; defaults are the paper's."
     config = dict(locals(), name="mnist_fc", size=list(size))
+    check_sizes(config)
     shape = channels, *size
     prior = FCEncoder(shape, 1, latent, hidden)
     posterior = FCEncoder(shape, 2, latent, hidden)
@@ -193,6 +225,10 @@ def make_mnist_conv(
 ):
     "The convolutional CVAE of app. 'MNIST', whose latent is a map of 128 channels, 7 x 7; defaults are the paper's."
     config = dict(locals(), name="mnist_conv", widths=list(widths), size=list(size))
+    check_sizes(config)
+    if len(widths) != 3: raise ValueError(f"mnist_conv has 3 convolutions, got {len(widths)} widths")
+    if size[0] % 4 or size[1] % 4:
+        raise ValueError(f"mnist_conv halves its images twice: sides must be multiples of 4, got {tuple(size)}")
     prior = ConvEncoder(channels, widths)
     posterior = ConvEncoder(2 * channels, widths)
     latent = widths[2] * size[0] // 4 * (size[1] // 4)
@@ -209,6 +245,7 @@ def make_mnist_stn(
 ):
     "The CVAE with spatial transformers of app. 'MNIST'; the text gives all but the channels of its blocks."
     config = dict(locals(), name="mnist_stn", size=list(size))
+    check_sizes(config)
     prior = STNEncoder(channels, size, latent, width, features)
     posterior = STNEncoder(2 * channels, size, latent, width, features)
     return CVAE(prior, posterior, STNDecoder(channels, latent, width, transformers), latent, config)

@@ -40,8 +40,8 @@ def run_sets(
     "Notebook 04: a set per pairing, the metrics and the worst points of all sets, coverage against radius."
     for row in section.measured_sets():
         section.measure(row)
-        section.measure_norms(row)
         section.extremes(row)
+    for row in section.rows_of_norms(): section.measure_norms(row)
     for row in ("Packaged set", AS_PAPER): section.measure_curve(row)
 
 
