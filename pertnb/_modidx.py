@@ -1069,6 +1069,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                                           'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.Cifar10C.predict_kind': ( 'api/experiments/cifar10c_certified.html#cifar10c.predict_kind',
                                                                                                                         'pertnb/experiments/cifar10c_certified.py'),
+                                                       'pertnb.experiments.cifar10c_certified.Cifar10C.predict_views': ( 'api/experiments/cifar10c_certified.html#cifar10c.predict_views',
+                                                                                                                         'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.Cifar10C.predictions': ( 'api/experiments/cifar10c_certified.html#cifar10c.predictions',
                                                                                                                        'pertnb/experiments/cifar10c_certified.py'),
                                                        'pertnb.experiments.cifar10c_certified.Cifar10C.quartiles': ( 'api/experiments/cifar10c_certified.html#cifar10c.quartiles',

@@ -68,6 +68,6 @@ def test_full_radius_orderings_name_their_attack():
     from pertnb.report.lighting_plots import judge_adversarial
     rows = [dict(kind=kind, column=column, row=row, value=v) for kind, column in (("robust", "eps full"), ("worst", "eps 50% worst"), ("worst", "eps full worst"))
             for row, v in (("a", 1.), ("b", 2.))]
-    assert re.search("In the worst case of three attacks b keeps most at the median radius.*and b at the full one", caption_curves(pd.DataFrame(rows)))
+    assert re.search("In the worst case of three attacks that of b stays highest at the median radius.*and at the full one", caption_curves(pd.DataFrame(rows)))
     table = pd.DataFrame([dict(row=row, column="eps full", value=v) for row, v in (("CVAE adversarial training", 2.), ("MI data augmentation", 1.))])
     assert judge_adversarial(table).startswith("under PGD alone") and "a stronger attack" in judge_adversarial(table)

@@ -78,7 +78,7 @@ def write_decisions(section, noise):
 
 def judge_noise(section, noise):
     "Accuracies and certified accuracies of a smoothed classifier for its card; its decisions are written."
-    rows, predicted = write_decisions(section, noise), section.predictions(noise)
+    rows, predicted = write_decisions(section, noise), section.predict_views(noise)
     says = [dict(kind=kind, eps=0., accuracy=100 * g.correct.mean(), n=g.image.nunique())
             for kind, g in predicted.groupby("kind", sort=False)]
     asked = rows.assign(held=rows.certified & rows.correct).groupby("radius")

@@ -75,9 +75,8 @@ def extrapolate(
     where,   # position asked for
 ):
     "The cost there by `follow_line`: the second point is farther out if the first takes little time."
-    began = time.perf_counter()
     costs = [cost_at(at[0])]
-    if time.perf_counter() - began > LONG: at = at[:1]
+    if costs[0].seconds > LONG: at = at[:1]
     if len(at) == 2:
         in_awhile = int(at[0] * AWHILE / max(costs[0].seconds, 1e-9))
         at = at[0], max(at[1], min(where, in_awhile))
@@ -143,7 +142,6 @@ class Meter(Bill):
 
     def measure(self,
         work, # () -> anything
-        cold=True, # whether nothing like it was called before
     ):
         "Cost of a call, and its result. The first call counts operations and bytes; of the others the quickest counts."
         began, inside = time.perf_counter(), self.depth > 0
@@ -151,7 +149,7 @@ class Meter(Bill):
         self.depth += 1
         try:
             first, (held, out) = self.time_call(lambda: (0, work()) if inside else self.count_call(work))
-            limit, seconds = LONG if cold and not inside else patience, []
+            limit, seconds = patience if inside else LONG, [] # the first of its shape is slow: at least one more
             while len(seconds) < calls and time.perf_counter() - began < limit:
                 again, out = self.time_call(work)
                 seconds.append(again.seconds)
@@ -169,7 +167,7 @@ def scale(self: Meter,
     "Cost of work(n) by that of work on few units, and what the few gave."
     start, outs, batch = self.now(), [], min(n, size or n)
     def cost_at(k):
-        cost, out = self.measure(lambda: work(k), cold=not outs)
+        cost, out = self.measure(lambda: work(k))
         outs.append(out)
         return cost
     few = [k for k in FEW if k < batch] if self.device.type == "cpu" else []

@@ -168,7 +168,7 @@ def predict_kind(self: Cifar10C,
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #78c0385f
 @patch
 @step
-def predictions(self: Cifar10C,
+def predict_views(self: Cifar10C,
     level, # one of NOISES
 ):
     "Rows of all predictions of a smoothed classifier, with `correct`; an abstention is an error."
@@ -177,7 +177,16 @@ def predictions(self: Cifar10C,
     rows = pd.concat(parts, ignore_index=True).assign(method=name, eps=0.)
     print(f"{name}: {len(rows)} predictions of {self.certified.n_predict} draws "
           f"in {time.perf_counter() - begin:.1f} s, {(rows.prediction < 0).mean():.1%} abstentions")
-    return self.keep(f"predicted {name}", rows.assign(correct=rows.prediction == rows.label))
+    return rows.assign(correct=rows.prediction == rows.label)
+
+
+@patch
+@step
+def predictions(self: Cifar10C,
+    level, # one of NOISES
+):
+    "Rows of `predict_views`, kept."
+    return self.keep(f"predicted {name_noise(level)}", self.predict_views(level))
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #bcc057fb
 @patch

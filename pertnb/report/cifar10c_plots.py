@@ -55,9 +55,11 @@ def caption_curves(
     "What `radius_curves` shows."
     at = table.set_index(["kind", "column", "row"]).value.sort_index()
     weak, middle, full = at["robust", "eps full"], at["worst", "eps 50% worst"], at["worst", "eps full worst"]
+    best = middle.idxmax(), full.idxmax()
+    other = "" if best[0] == best[1] else f" that of {best[1]}"
     return ("Accuracy under attack falls with the radius. In the worst case of three attacks "
-            f"{middle.idxmax()} keeps most at the median radius, {middle.max():.1f}%, and "
-            f"{full.idxmax()} at the full one, {full.max():.1f}%. The paper's attack alone would leave up to "
+            f"that of {best[0]} stays highest at the median radius, {middle.max():.1f}%, and{other} "
+            f"at the full one, {full.max():.1f}%. The paper's attack alone would leave up to "
             f"{weak.max():.1f}% there.")
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #fef1779a
