@@ -117,7 +117,7 @@ def certified_curves(
             ax.fill_between(mine.radius, mine.low, mine.high, step="post", color=colour, alpha=.18, linewidth=0)
         for heading, r in radii.items():
             ax.axvline(r, color="0.6", linewidth=.8, linestyle=":")
-            ax.text(r, 101, heading.replace("eps", "ε"), ha="center", va="bottom", fontsize=9)
+            ax.text(r, 99, heading.replace("eps", "ε"), rotation=90, ha="right", va="top", fontsize=9)
         ax.set(xlabel="certified radius", ylabel="certified accuracy (%)", ylim=(0, 100), xlim=(0, None))
         ax.legend()
     return fig
