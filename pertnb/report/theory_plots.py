@@ -176,7 +176,11 @@ def draw_theorem2(
     for field, (text, style, colour) in styles.items():
         ax.plot(over_r.r, over_r[field], style, color=colour)
         ax.annotate(text, (over_r.r[0], over_r[field][0]), (0, 9), textcoords="offset points", color=colour)
+    low, high = np.log2(over_r.r.min()), np.log2(over_r.r.max())
+    doublings = 2.0**np.arange(np.ceil(low), np.floor(high) + 1)
     ax.set(xscale="log", xlabel="radius", ylabel="log₁₀ of the expected squared error per pixel")
+    ax.minorticks_off() # their labels run into each other
+    ax.set_xticks(doublings, [f"{r:g}" for r in doublings])
     ax.set_yscale("symlog", linthresh=10)
     top = int(np.ceil(np.log10(over_r.paper.max())))
     ax.set(ylim=(-10, 10**(top + .3)), yticks=[-10, 0, *10.0**np.arange(1, top + 1, 2)])
