@@ -149,7 +149,7 @@ class Meter(Bill):
         self.depth += 1
         try:
             first, (held, out) = self.time_call(lambda: (0, work()) if inside else self.count_call(work))
-            limit, seconds = patience if inside else LONG, [] # the first of its shape is slow: at least one more
+            limit, seconds = patience if inside else LONG, [] # one more, unless the first (slow) took long
             while len(seconds) < calls and time.perf_counter() - began < limit:
                 again, out = self.time_call(work)
                 seconds.append(again.seconds)

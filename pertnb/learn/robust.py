@@ -118,7 +118,7 @@ def judging_arguments(
     "Those for images set aside: no crops, plain labels, and ten steps of PGD in place of kept latents."
     images = {k: v for k, v in (attack.get("images") or {}).items() if k == "real"} | dict(pad=0)
     longer = dict(kept=False, steps=10, step_size=0.2) if attack.get("kept") else {}
-    return attack | dict(label_smoothing=0., images=images, **(dict(ramp=0.) if "ramp" in attack else {})) | longer
+    return attack | dict(label_smoothing=0., images=images, ramp=0.) | longer
 
 # %% ../../nbs/api/learn/11_robust.ipynb #729e3ae9
 def make_validation(

@@ -13,6 +13,7 @@ import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from fastcore.basics import patch
 from ..core.checks import check_known, check_number
 from .mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder, STNDecoder, STNEncoder
 from .nets import PreactBlock, fold, scaled_tanh, unfold
@@ -126,22 +127,27 @@ class ResidualDecoder(nn.Module):
         h = unfold(h, self.patch, x.shape[-2:])
         return base + h if self.skip else h
 
-    def each(self, x, z):
-        "n latents of each x (B, C, H, W): z (B * n, latent) -> (B * n, C, H, W), image by image."
-        first, m = self.body[0], self.shape[0]
-        of_x = slice(m, m + x.shape[1] * self.patch**2)
-        # the first convolution is linear: its part on x is computed once per image, not once per latent
-        seen = F.conv2d(fold(x, self.patch), first.weight[:, of_x], first.bias, padding=1)
-        base, moves = x[:, None], [self.fc(z).unflatten(1, self.shape)]
-        if self.filters:
-            base = self.filters(x, z).unflatten(0, (len(x), -1))
-            moves.append(fold((base - x[:, None]).flatten(0, 1), self.patch))
-        weight = torch.cat([first.weight[:, :m], first.weight[:, of_x.stop:]], 1)
-        h = F.conv2d(torch.cat(moves, 1).contiguous(memory_format=layout_of(x)), weight, padding=1)
-        h.unflatten(0, (len(x), -1)).add_(seen[:, None])
-        h = unfold(self.body[1:](h), self.patch, x.shape[-2:])
-        if self.skip: h.unflatten(0, (len(x), -1)).add_(base)
-        return h
+# %% ../../nbs/api/models/05_cvae.ipynb #8924ef91
+@patch
+def each(self: ResidualDecoder,
+    x, # (B, C, H, W)
+    z, # (B * n, latent): n latents of each x
+):
+    "Means of x_tilde (B * n, C, H, W), image by image."
+    first, m = self.body[0], self.shape[0]
+    of_x = slice(m, m + x.shape[1] * self.patch**2)
+    # the first convolution is linear: its part on x is computed once per image, not once per latent
+    seen = F.conv2d(fold(x, self.patch), first.weight[:, of_x], first.bias, padding=1)
+    base, moves = x[:, None], [self.fc(z).unflatten(1, self.shape)]
+    if self.filters:
+        base = self.filters(x, z).unflatten(0, (len(x), -1))
+        moves.append(fold((base - x[:, None]).flatten(0, 1), self.patch))
+    weight = torch.cat([first.weight[:, :m], first.weight[:, of_x.stop:]], 1)
+    h = F.conv2d(torch.cat(moves, 1).contiguous(memory_format=layout_of(x)), weight, padding=1)
+    h.unflatten(0, (len(x), -1)).add_(seen[:, None])
+    h = unfold(self.body[1:](h), self.patch, x.shape[-2:])
+    if self.skip: h.unflatten(0, (len(x), -1)).add_(base)
+    return h
 
 # %% ../../nbs/api/models/05_cvae.ipynb #c97d2a92
 class CVAE(nn.Module):
@@ -168,12 +174,13 @@ class CVAE(nn.Module):
 # %% ../../nbs/api/models/05_cvae.ipynb #fdfceb5b
 def check_sizes(
     config,     # arguments of a network: whole numbers, or sequences of them
-    but=(),     # names of those that are no sizes
+    but=(),     # names of those that are not sizes
+    low={},     # least value of a size, by name (default: 1)
 ):
-    "ValueError unless each size is a whole number, at least 1."
-    for name in config.keys() - {"name", *but}:
-        values = config[name] if isinstance(config[name], list) else [config[name]]
-        for v in values: check_number(name, v, 1, whole=True)
+    "ValueError unless each size is a whole number that is large enough."
+    for name, value in config.items():
+        if name in ("name", *but): continue
+        for v in value if isinstance(value, list) else [value]: check_number(name, v, low.get(name, 1), whole=True)
 
 
 def make_cifar10_residual(
@@ -251,12 +258,12 @@ def make_mnist_stn(
     return CVAE(prior, posterior, STNDecoder(channels, latent, width, transformers), latent, config)
 
 # %% ../../nbs/api/models/05_cvae.ipynb #afa131cb
-def check_unet(latents, widths, features, pool, channels, patch):
+def check_unet(
+    config, # arguments of `make_mi_unet`
+):
     "ValueError unless these sizes make a U-Net."
-    sizes = dict(latents=latents, widths=widths, features=[features], pool=pool, channels=[channels], patch=[patch])
-    for name, values in sizes.items():
-        low = 8 if name == "widths" else 1 # narrower than 8, torch's channels-last kernels write out of bounds
-        for v in values: check_number(name, v, low, whole=True)
+    check_sizes(config, ["skip"], dict(widths=8)) # narrower, torch's channels-last kernels write out of bounds
+    latents, widths, pool = (config[name] for name in ("latents", "widths", "pool"))
     if len(latents) != len(widths) or len(widths) < 3:
         raise ValueError("mi_unet needs a latent dimension for each of at least 3 widths, "
                          f"got {len(latents)} for {len(widths)}")
@@ -274,7 +281,7 @@ def make_mi_unet(
 ):
     "The U-Net CVAE of app. 'Multi-illumination'; defaults are the paper's."
     config = dict(locals(), name="mi_unet", latents=list(latents), widths=list(widths), pool=list(pool))
-    check_unet(latents, widths, features, pool, channels, patch)
+    check_unet(config)
     prior = UNetEncoder(channels, widths, latents, features, pool, patch)
     posterior = UNetEncoder(2 * channels, widths, latents, features, pool, patch)
     decoder = UNetDecoder(channels, widths, latents, pool, skip, patch)

@@ -95,7 +95,7 @@ def tell_noise(
 ):
     "Samples, seconds and no line of a classifier under noise."
     train, _ = s.views(s.certified)
-    return round(s.certified.epochs * len(train)), result[1].attrs["seconds"], ""
+    return round(s.certified.training("cvae_smoothing")["epochs"] * len(train)), result[1].attrs["seconds"], ""
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #2f110c31
 def tell_quality(
