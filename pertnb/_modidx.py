@@ -3225,6 +3225,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                      'pertnb.report.plots.heat_maps': ('api/report/plots.html#heat_maps', 'pertnb/report/plots.py'),
                                      'pertnb.report.plots.image_grid': ('api/report/plots.html#image_grid', 'pertnb/report/plots.py'),
                                      'pertnb.report.plots.label': ('api/report/plots.html#label', 'pertnb/report/plots.py'),
+                                     'pertnb.report.plots.mark_radii': ('api/report/plots.html#mark_radii', 'pertnb/report/plots.py'),
                                      'pertnb.report.plots.montage': ('api/report/plots.html#montage', 'pertnb/report/plots.py'),
                                      'pertnb.report.plots.new_grid_axes': ('api/report/plots.html#new_grid_axes', 'pertnb/report/plots.py'),
                                      'pertnb.report.plots.radius_curves': ('api/report/plots.html#radius_curves', 'pertnb/report/plots.py'),

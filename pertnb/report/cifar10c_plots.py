@@ -9,7 +9,7 @@ __all__ = ['NOISE_COLOURS', 'adversarial_grid', 'caption_adversarial', 'compact_
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #e33b0942
 import torch
 from ..corruptions import OUT_OF_DISTRIBUTION
-from .plots import COLOURS, image_grid, label, plt, styled
+from .plots import COLOURS, image_grid, label, mark_radii, plt, styled
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #cfdb3bc4
 def adversarial_grid(
@@ -115,9 +115,7 @@ def certified_curves(
             mine = traced[traced.method == method]
             ax.step(mine.radius, mine.accuracy, where="post", color=colour, label=f"σ = {sigma:.2f}")
             ax.fill_between(mine.radius, mine.low, mine.high, step="post", color=colour, alpha=.18, linewidth=0)
-        for heading, r in radii.items():
-            ax.axvline(r, color="0.6", linewidth=.8, linestyle=":")
-            ax.text(r, 99, heading.replace("eps", "ε"), rotation=90, ha="right", va="top", fontsize=9)
+        mark_radii(ax, radii)
         ax.set(xlabel="certified radius", ylabel="certified accuracy (%)", ylim=(0, 100), xlim=(0, None))
         ax.legend()
     return fig

@@ -245,10 +245,7 @@ def draw_certified_pixels(
                   for (label, share), colour in zip(curves.items(), ("#08306b", "#2b8cd6")))
         ax.axhline(guess, color="0.6", linewidth=.8)
         ax.text(grid[-1], guess, f"always “{name}” ", color="0.4", fontsize=9, ha="right", va="bottom")
-        for label, radius in marks.items():
-            ax.axvline(radius, color="0.6", linewidth=.8, linestyle=":")
-            ax.text(radius, 1, label.replace("eps", "ε") + " ", transform=ax.get_xaxis_transform(),
-                    ha="right", va="top", fontsize=9, rotation=90)
+        plots.mark_radii(ax, marks)
         ax.set(xlabel="certified radius", ylabel="right and certified pixels (%)", xlim=(0, None))
         ax.set_ylim(0, max(1.02 * top, 1.1 * guess))
         ax.legend(loc="lower left")

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STYLE', 'FAMILIES', 'METHOD_COLOURS', 'PAIRING_COLOURS', 'COLOURS', 'PATTERNS', 'DASHES', 'FEW_COLOURS', 'styled',
-           'label', 'as_uint8', 'montage', 'new_grid_axes', 'image_grid', 'density', 'draw_heat_map', 'heat_maps',
-           'radius_curves', 'shrink_png', 'save_figure']
+           'label', 'as_uint8', 'montage', 'new_grid_axes', 'image_grid', 'mark_radii', 'density', 'draw_heat_map',
+           'heat_maps', 'radius_curves', 'shrink_png', 'save_figure']
 
 # %% ../../nbs/api/report/12_plots.ipynb #d7be51fb
 from contextlib import contextmanager
@@ -180,6 +180,17 @@ def image_grid(
     return ax
 
 # %% ../../nbs/api/report/12_plots.ipynb #4026cb96
+def mark_radii(
+    ax,    # axes over radii
+    radii, # {heading: radius}
+):
+    "A vertical line at each radius, with its heading along it: those of radii that are near don't run into each other."
+    for heading, r in radii.items():
+        ax.axvline(r, color="0.6", linewidth=.8, linestyle=":")
+        ax.text(r, 1, heading.replace("eps", "ε") + " ", transform=ax.get_xaxis_transform(),
+                ha="right", va="top", fontsize=9, rotation=90)
+
+
 def density(
     norms,    # DataFrame with the fields corruption and norm, one row per example
     radii={}, # vertical lines: {label: radius}
@@ -193,9 +204,7 @@ def density(
         for name, median in medians.items():
             sns.kdeplot(x=norms.norm[norms.corruption == name], ax=ax, color=COLOURS[name], linestyle=DASHES[name],
                         cut=0, label=f"{label(name)} ({median:.1f})", warn_singular=False)
-        for text, radius in radii.items():
-            ax.axvline(radius, color="0.3", linewidth=0.8)
-            ax.text(radius, 1.01, text, transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=9)
+        mark_radii(ax, radii)
         ax.set(xlabel="latent norm ‖u‖", ylabel="density", xlim=(0, None))
         if legend: ax.legend(title="corruption (median)", loc="upper left", bbox_to_anchor=(1, 1))
     return ax
