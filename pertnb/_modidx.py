@@ -303,6 +303,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.core.memo.add_classes': ('api/core/memo.html#add_classes', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.add_rows': ('api/core/memo.html#add_rows', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.append': ('api/core/memo.html#append', 'pertnb/core/memo.py'),
+                                  'pertnb.core.memo.asked_for': ('api/core/memo.html#asked_for', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.bare_tree': ('api/core/memo.html#bare_tree', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.bundle_digests': ('api/core/memo.html#bundle_digests', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.bundle_files': ('api/core/memo.html#bundle_files', 'pertnb/core/memo.py'),

@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['PLAIN', 'KEEPER', 'DESCRIBED', 'SUFFIXES', 'Bare', 'tree_text', 'is_ours', 'source_of', 'names_defined', 'bare_tree',
-           'definitions', 'Definition', 'definition_of', 'imported_from', 'is_plain', 'functions_in', 'Symbol',
-           'symbol_of', 'clean_name', 'inner_codes', 'place_inside', 'inner_nodes', 'find_inner', 'find_symbols',
-           'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text', 'names_in',
-           'patched_methods', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'foreign_text',
-           'code_key', 'describe_input', 'add_classes', 'class_name', 'describe_module', 'describe_function',
-           'describe_class', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle',
-           'write_seal', 'write_bundle', 'finish_seal', 'read_sound_bundle', 'make_part', 'make_rows', 'read_shards',
-           'add_rows', 'order_rows', 'estimate_part', 'estimate_rows', 'append', 'read']
+           'definitions', 'Definition', 'definition_of', 'asked_for', 'imported_from', 'is_plain', 'functions_in',
+           'Symbol', 'symbol_of', 'clean_name', 'inner_codes', 'place_inside', 'inner_nodes', 'find_inner',
+           'find_symbols', 'imports_of', 'library_folders', 'code_of', 'is_library', 'code_text', 'constant_text',
+           'names_in', 'patched_methods', 'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text',
+           'foreign_text', 'code_key', 'describe_input', 'add_classes', 'class_name', 'describe_module',
+           'describe_function', 'describe_class', 'is_empty', 'Kept', 'place', 'Damaged', 'bundle_files',
+           'bundle_digests', 'read_bundle', 'write_seal', 'write_bundle', 'finish_seal', 'read_sound_bundle',
+           'make_part', 'make_rows', 'read_shards', 'add_rows', 'order_rows', 'estimate_part', 'estimate_rows',
+           'append', 'read']
 
 # %% ../../nbs/api/core/00g_memo.ipynb #ea168a1f
 import ast
@@ -153,8 +154,17 @@ def definition_of(
         elif isinstance(node, ast.Name) and id(node) not in bases: uses[node.id, None] = None
         elif isinstance(node, ast.ImportFrom): imports += [(imported_from(node, module), a.name) for a in node.names]
         elif isinstance(node, ast.Import): imports += [(a.name, None) for a in node.names]
-    attributes = frozenset(n.attr for n in every if isinstance(n, ast.Attribute))
-    return Definition(tree_text(nodes), tuple(uses), tuple((m, n) for m, n in imports if is_ours(m)), attributes)
+    attributes = {n.attr for n in every if isinstance(n, ast.Attribute)} | {a for n in every for a in asked_for(n)}
+    imports = tuple((m, n) for m, n in imports if is_ours(m))
+    return Definition(tree_text(nodes), tuple(uses), imports, frozenset(attributes))
+
+
+def asked_for(
+    node, # of a syntax tree
+):
+    "The attribute that a call of getattr names by a text."
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "getattr": return []
+    return [a.value for a in node.args[1:2] if isinstance(a, ast.Constant)]
 
 # %% ../../nbs/api/core/00g_memo.ipynb #0d889bc7
 def imported_from(
@@ -348,6 +358,7 @@ def names_in(
 ):
     "Names that compiled code uses, its inner functions' included."
     own = {i.argval for i in dis.get_instructions(code) if i.opname in kinds} if kinds else set(code.co_names)
+    if not kinds and "getattr" in own: own |= {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
     return own | {n for c in code.co_consts if isinstance(c, CodeType) for n in names_in(c, kinds)}
 
 # %% ../../nbs/api/core/00g_memo.ipynb #d2e66114
