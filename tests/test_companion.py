@@ -41,8 +41,8 @@ def test_readme_takes_five_minutes(readme):
     assert count_words(readme) <= 700
 
 
-METHODS = {"standard": "Standard training", "on corruptions": "CIFAR10-C data augmentation", "adversarial, in the set": "CVAE adversarial training",
-           "with real corruptions": "CVAE adversarial training, real pairs"}
+METHODS = {"standard": "Standard training", "on corruptions": "CIFAR10-C data augmentation", "random points of the set": "CVAE data augmentation",
+           "adversarial, in the set": "CVAE adversarial training", "adversarial, and on corruptions": "CVAE adversarial training, real pairs"}
 COLUMNS = "Clean", "Perturbed", "OOD", "eps full worst"
 
 
@@ -68,7 +68,7 @@ def test_readme_compares_what_the_rows_give(root, readme):
     better, worse = (sum(a[i] and not b[i] for i in first) for a, b in ((first, second), (second, first)))
     p = binomtest(better, better + worse).pvalue
     said = "p < 0.001" if p < .001 else f"p = {p:.3f}"
-    assert f"it alone is right on {better} of {len(first):,} images, the other alone on {worse} ({said})" in " ".join(readme.split())
+    assert f"on {better} of {len(first):,} images it alone is right, on {worse} training on corruptions alone (McNemar, {said})" in " ".join(readme.split())
 
 
 def test_readme_counts_what_the_scoreboard_has(root, readme):
@@ -97,7 +97,9 @@ def test_readme_says_what_the_paper_s_set_holds(root, readme):
 
 def test_readme_says_what_does_not_transfer(root, readme):
     path = "tables/paper/mnist_linf_robust.csv"
-    assert f"worst true noise ({value(root, path, 'CVAE adversarial training', 'Worst true')}% of 300 images)" in " ".join(readme.split())
+    withstood = value(root, path, "CVAE adversarial training", "Worst true")
+    assert f"{withstood}% of 300 images withstand the worst true noise (standard training: none)" in " ".join(readme.split())
+    assert value(root, path, "Standard training", "Worst true") == "0.0"
     assert {line["n"] for line in table(root, path)} == {"300"}
 
 
