@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LOSSES', 'ATTACKS', 'STRONG', 'PIXEL_EPS', 'margin', 'dlr_loss', 'Composed', 'Shifted', 'make_objective',
-           'plan_reviews', 'AutoState', 'search', 'Attack', 'make_starts', 'draw_seed', 'check_attack', 'Worst',
+           'plan_reviews', 'AutoState', 'search', 'stay', 'Attack', 'make_starts', 'draw_seed', 'check_attack', 'Worst',
            'find_worst_case', 'attack_strongly', 'make_pixel_ball', 'attack_pixels', 'attack_pixels_in_training']
 
 # %% ../../nbs/api/attack/14_strong.ipynb #62b60937
@@ -157,14 +157,25 @@ def search(
     step=None, # length of plain PGD's steps; None: AutoPGD
     i=None,    # examples to attack (default: all)
     batch_size=250,
+    leave=True, # whether an example leaves once it is misclassified
 ):
     "Look for a misclassified point of each example: the SearchState, of examples i, in which the best iterate is kept."
-    objective = make_objective(net, y, loss)
+    objective = make_objective(net, y, loss) if leave else stay(make_objective(net, y, loss))
     rows = torch.arange(len(y), device=y.device) if i is None else i
     ball = ball.rows(rows)
     start = ball.project(d[rows].detach())
     state = AutoState(ball, start, steps) if step is None else SearchState(ball, start, step)
     return maximise(lambda v, j: objective(v, rows[j]), state, steps, leave=True, batch_size=batch_size)
+
+
+def stay(
+    objective, # as of `evaluate_points`
+):
+    "The same, but every example counts as right, so that its point of highest value is looked for to the last step."
+    def value_of(d, i):
+        value, right = objective(d, i)
+        return value, torch.ones_like(right)
+    return value_of
 
 # %% ../../nbs/api/attack/14_strong.ipynb #20e16b6c
 class Attack(NamedTuple):
@@ -241,6 +252,7 @@ def find_worst_case(
     attacks=STRONG,
     batch_size=250,
     pace=20, # a step of plain PGD has length eps / pace
+    leave=True, # False: every attack on every example, to the point of largest margin; all then count as correct
 ):
     "Attack after attack on the examples that are still classified correctly: Worst."
     n, k, every = len(net.x), net.dim, torch.arange(len(net.x), device=y.device)
@@ -249,7 +261,7 @@ def find_worst_case(
     def run(name, d, steps, loss, step):
         i = every[correct]
         if not len(i): return
-        found = search(net, y, ball, d, steps, loss, step, i, batch_size)
+        found = search(net, y, ball, d, steps, loss, step, i, batch_size, leave)
         value, _, _ = evaluate_points(make_objective(net, y, "margin"), found.best_d, i, False, batch_size)
         take = ~found.correct | (value > worst[i])
         worst[i[take]], worst_d[i[take]] = value[take], found.best_d[take]
