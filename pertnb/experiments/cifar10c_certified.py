@@ -505,14 +505,14 @@ def check_claims(
     small, middle, large = map(name_noise, QUARTILES)
     most = [max((small, middle, large), key=lambda row: cell[row, at]) for at in HEADINGS[:2]]
     answer = lambda holds: "yes" if holds else "no"
-    percent = lambda row, column: f"{cell[row, column]:.0f}%"
+    percent = lambda row, column: f"{cell[row, column]:.1f}%"
     return [f"the middle noise certifies more than the small at ε 25%: "
             f"{answer(cell[middle, 'eps 25%'] > cell[small, 'eps 25%'])} "
             f"({percent(middle, 'eps 25%')} against {percent(small, 'eps 25%')})",
-            f"the large noise certifies most at ε 25% and ε 50%: {answer(most == [large, large])} "
+            f"of the paper's noises the large one certifies most at ε 25% and ε 50%: {answer(most == [large, large])} "
             f"({percent(large, 'eps 25%')} and {percent(large, 'eps 50%')})",
             f"the large noise costs clean accuracy: {answer(cell[large, 'Clean'] < cell[small, 'Clean'])} "
-            f"({percent(small, 'Clean')} to {percent(large, 'Clean')})"]
+            f"({percent(small, 'Clean')} against {percent(large, 'Clean')})"]
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ab94f68a
 def judge_wide(
@@ -520,6 +520,6 @@ def judge_wide(
 ):
     "A sentence: what the wide noise certifies at each quartile, beside the best of the paper's three noises."
     cell = table.set_index(["row", "column"]).value
-    percent = lambda rows: " / ".join(f"{max(cell[row, at] for row in rows):.0f}" for at in HEADINGS[:3])
+    percent = lambda rows: " / ".join(f"{max(cell[row, at] for row in rows):.1f}" for at in HEADINGS[:3])
     best, wide = percent(list(map(name_noise, QUARTILES))), percent([name_noise("wide")])
     return f"at the quartiles the wide noise certifies {wide}%, the best of the paper's three noises {best}%"

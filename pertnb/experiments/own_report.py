@@ -321,18 +321,19 @@ def worst_answers(
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #caf6cf93
 def advise_on_worth(
     names,  # of the two methods: the best without a set first
-    better, # whether the second is better beyond chance
+    counts, # images on which the second alone is right, the first alone, and McNemar's p
     change, # of the accuracy on clean images, points
     unfinished, # names of classifiers that are underfit
 ):
     "What to do, in a sentence."
-    plain, learned = names.values()
+    (plain, learned), (won, lost, p) = names.values(), counts
     if unfinished:
         return (f"Nothing is decided yet: {', '.join(unfinished)} still improved in the last round; "
                 "raise rounds or images_seen.")
-    if not better:
-        return (f"The learned set is not shown to be worth it here: {plain} does as well, "
-                "unless more test images say otherwise.")
+    if p >= .05:
+        return (f"Whether the learned set is worth it is not decided: {learned} alone is right on {won} images, "
+                f"{plain} alone on {lost}, which may be chance. More test images would tell.")
+    if won < lost: return f"The learned set is not worth it here: use {plain}."
     if change < -5:
         return f"Weigh the two: {learned} withstands more, but costs {-change:.0f} points on clean images."
     return f"Use {learned}."
@@ -349,13 +350,13 @@ def judge_worth(
     if not plain or not learned: return ["There is no classifier to compare with."]
     a, b = held[learned], held[plain]
     clean = 100 * judged[judged.kind == "clean"].groupby("method").correct.mean()
-    wins, losses, p = robust.count_wins(a, b)
+    counts = robust.count_wins(a, b)
     names = {m: METHOD_NAMES[m][0].lower() + METHOD_NAMES[m][1:] for m in (plain, learned)}
     found = (f"In the worst case at radius {radius:.1f} {names[learned]} is right on {100 * a.mean():.0f}% of {len(a)} "
-             f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {p:.2g}); on clean "
+             f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {counts[2]:.2g}); on clean "
              f"images {clean[learned]:.0f}% against {clean[plain]:.0f}%.")
-    return [found, advise_on_worth(names, p < .05 and wins > losses, clean[learned] - clean[plain],
-                                   [METHOD_NAMES[m] for m in (plain, learned) if fits.get(m)])]
+    unfinished = [METHOD_NAMES[m] for m in (plain, learned) if fits.get(m)]
+    return [found, advise_on_worth(names, counts, clean[learned] - clean[plain], unfinished)]
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #45940481
 METRICS_EXPLAINED = """

@@ -126,6 +126,7 @@ REASONS = {
     "resampling": "rotated, scaled and placed by another resampling than the paper's",
     "own set": "in our own set, at the quartiles of its own norms: equal coverage, other radii",
     "radius": "another rule for the radius: 99% of the norms, not the largest",
+    "noise": "smoothed in another set, with other noise and a smaller classifier",
     "networks": "narrower networks with another β and latent size",
 }
 PAPER_DATA = "cifar10", "mnist", "mi"
@@ -143,6 +144,7 @@ def find_reason(
     "The key in REASONS of what keeps our number from being compared with the paper's, or ''."
     if data not in PAPER_DATA: return "data"
     if stem == "mnist_rts": return "resampling"
+    if table == "cifar10c_certified" and not column.startswith("eps "): return "noise"
     if table == "cifar10c_certified" or table in ACCURACIES and column.startswith("eps "): return "own set"
     if column in IN_THE_BALL and preset != "paper": return "radius"
     depends = table == "cifar10c_statistics" or column.startswith("KL")
@@ -236,10 +238,13 @@ def judge_board(
             f"{len(board) - len(run)} have not ({missing} not at all).",
             f"{len(trained)} of them can be compared with the paper's; {apart} cannot; "
             f"{layers} are sizes of layers, {zeros} are 0 = 0."]
+    twice, spreads = (trained.label == "all_evaluate").sum(), trained.column.str.endswith("±").sum()
+    if len(trained): said.append(f"Of these {len(trained)}, {twice} repeat numbers of other tables in all_evaluate, "
+                                 f"and {spreads} are standard deviations over seeds.")
     for preset in [p for p in PRESET_ORDER if p in set(trained.preset)]:
         g = trained[trained.preset == preset]
         kinds = ", ".join(f"{kind} {n}" for kind, n in g.verdict.value_counts().items())
-        said.append(f"{preset}: {len(g)} numbers in {g.label.nunique()} tables, {kinds}")
+        said.append(f"{preset}: {len(g)} numbers in {g.label.nunique()} table{'s' * (g.label.nunique() > 1)}, {kinds}")
     worse = trained[trained.verdict == "worse"]
     factors = (worse.ours.astype(float) / worse.paper).groupby(worse.label).median()
     listed = "; ".join(f"{label} {factor:.2f}" for label, factor in factors.items()) or "undefined, since none is"
