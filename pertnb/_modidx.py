@@ -1250,6 +1250,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                               'pertnb/experiments/contents.py'),
                                              'pertnb.experiments.contents.ContentsSection.tabulate_held': ( 'api/experiments/contents.html#contentssection.tabulate_held',
                                                                                                             'pertnb/experiments/contents.py'),
+                                             'pertnb.experiments.contents.ContentsSection.tell_blank': ( 'api/experiments/contents.html#contentssection.tell_blank',
+                                                                                                         'pertnb/experiments/contents.py'),
                                              'pertnb.experiments.contents.CoveredSection': ( 'api/experiments/contents.html#coveredsection',
                                                                                              'pertnb/experiments/contents.py'),
                                              'pertnb.experiments.contents.CoveredSection.covered_pairs': ( 'api/experiments/contents.html#coveredsection.covered_pairs',

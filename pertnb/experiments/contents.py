@@ -178,6 +178,14 @@ class ContentsSection(CoveredSection):
         "Numbers of the table of contents."
         return tabulate_contents(self.read_extremes(), self.searched_errors(), self.real, self.tolerance)
 
+    def tell_blank(self,
+        rows, # of the table
+    ):
+        "A sentence: the share of the sets of each row in which the search found a blank image."
+        held = self.tabulate_held()
+        share = held[held.column == "Blank"].set_index("row").value
+        return f"Sets that hold a blank image: {', '.join(f'{row} {share[row]:.0f}%' for row in rows)}."
+
     def caption_held(self,
         n, # images
     ):

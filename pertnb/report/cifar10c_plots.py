@@ -100,7 +100,7 @@ def caption_corruptions(
             f"{label(gain.index[0])} ({gain.iloc[0]:+.0f}).")
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #b689e4be
-NOISE_COLOURS = "#9ecae1", "#2b8cd6", "#08306b", "#d95f02" # the last: the wide noise, which is not the paper's
+NOISE_COLOURS = "#3b7dd8", "#2a9d8f", "#7a5cc0", "#d95f02" # the last: the wide noise, which is not the paper's
 
 
 def certified_curves(
@@ -113,8 +113,9 @@ def certified_curves(
         fig, ax = plt.subplots(figsize=(6.4, 3.8))
         for (method, sigma), colour in zip(sigmas.items(), NOISE_COLOURS):
             mine = traced[traced.method == method]
+            mine = mine[mine.accuracy.shift(fill_value=1) > 0] # to where nothing is certified any more
             ax.step(mine.radius, mine.accuracy, where="post", color=colour, label=f"σ = {sigma:.2f}")
-            ax.fill_between(mine.radius, mine.low, mine.high, step="post", color=colour, alpha=.18, linewidth=0)
+            ax.fill_between(mine.radius, mine.low, mine.high, step="post", color=colour, alpha=.12, linewidth=0)
         mark_radii(ax, radii)
         ax.set(xlabel="certified radius", ylabel="certified accuracy (%)", ylim=(0, 100), xlim=(0, None))
         ax.legend()

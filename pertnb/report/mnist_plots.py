@@ -56,7 +56,7 @@ def draw_noise_left(
     maps, # from noise_left
 ):
     "Coverage of noise over radius and grain; returns the figure."
-    return heat_maps(maps, "grain (pixels)", "radius", "% of the squared change left")
+    return heat_maps(maps, "grain (pixels per side)", "radius", "squared change left (%)")
 
 
 def draw_rts_left(
@@ -65,7 +65,7 @@ def draw_rts_left(
 ):
     "Coverage of rotations and scales, or of places; returns the figure."
     across, along = {"turn": ("rotation (degrees)", "scale"), "place": ("pixels right", "pixels down")}[kind]
-    return heat_maps(maps, across, along, "% of the mean squared change left")
+    return heat_maps(maps, across, along, "mean squared change left (%)")
 
 # %% ../../nbs/api/report/12b_mnist_plots.ipynb #e87f585b
 def describe_ranges(

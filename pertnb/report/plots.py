@@ -239,7 +239,7 @@ def heat_maps(
     rows = -(-len(maps) // cols) # rounded up
     h, w = next(iter(maps.values())).shape
     largest = max(numbers.values.max() for numbers in maps.values())
-    top = next((t for t in (10, 25, 50) if largest <= t), 100)
+    top = next((t for t in (10, 20, 30, 40, 60, 80) if largest <= t), 100)
     with styled():
         size = cols * (w * cell + 1), rows * (h * cell * 0.8 + 0.9)
         fig, axes = plt.subplots(rows, cols, figsize=size, squeeze=False)
