@@ -466,8 +466,8 @@ def attack_certified(
         at_once = max(1, batch_size // draws)
         pace = min(20, steps / 2.5) # steps of PGD across the radius: it can cross it twice
         # the first point where the vote of these draws flips is seldom one where that of fresh ones does: nobody leaves
-        found = find_worst_case(net, prediction[:few], Ball(1.), steps, restarts, seed, attacks, at_once, pace, leave=False)
-        return found.d
+        how = steps, restarts, seed, attacks, at_once, pace
+        return find_worst_case(net, prediction[:few], Ball(1.), *how, leave=False).d
     with frozen(model): d = run_all("attacks on certificates", attack, len(x) * draws, batch_size)
     centre, fresh = reach[:, None] * stretch(d, len(x)), f"judge {seed}"
     there = predict(pset, model, x, sigma, n, alpha, seed=fresh, centre=centre, batch_size=batch_size)

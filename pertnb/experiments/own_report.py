@@ -353,8 +353,8 @@ def judge_worth(
     counts = robust.count_wins(a, b)
     names = {m: METHOD_NAMES[m][0].lower() + METHOD_NAMES[m][1:] for m in (plain, learned)}
     found = (f"In the worst case at radius {radius:.1f} {names[learned]} is right on {100 * a.mean():.0f}% of {len(a)} "
-             f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {counts[2]:.2g}); on clean "
-             f"images {clean[learned]:.0f}% against {clean[plain]:.0f}%.")
+             f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {counts[2]:.2g}); "
+             f"on clean images {clean[learned]:.0f}% against {clean[plain]:.0f}%.")
     unfinished = [METHOD_NAMES[m] for m in (plain, learned) if fits.get(m)]
     return [found, advise_on_worth(names, counts, clean[learned] - clean[plain], unfinished)]
 
