@@ -5,14 +5,16 @@
 # %% auto #0
 __all__ = ['draw_stages', 'caption_stages', 'draw_lightings', 'caption_lightings', 'draw_light_walk', 'caption_light_walk',
            'draw_real_lights', 'measure_change_left', 'caption_real_lights', 'draw_nearest_lights', 'judge_quality',
-           'judge_real_scene', 'draw_worst_lights', 'caption_worst_lights', 'draw_two_networks', 'judge_methods',
-           'judge_adversarial', 'draw_band', 'draw_certified_pixels', 'caption_certified_pixels', 'draw_certified_maps',
-           'caption_certified_maps', 'judge_certificates']
+           'judge_real_scene', 'name_materials', 'draw_worst_lights', 'caption_worst_lights', 'compare_networks',
+           'draw_two_networks', 'judge_methods', 'judge_adversarial', 'draw_band', 'draw_certified_pixels',
+           'caption_certified_pixels', 'draw_certified_maps', 'caption_certified_maps', 'judge_certificates']
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #670db317
 import numpy as np
 import torch
-from ..data.illumination import IGNORE, N_LIGHTS, material_colours
+from matplotlib.cm import ScalarMappable
+from matplotlib.patches import Patch
+from ..data.illumination import CLASS_NAMES, IGNORE, N_LIGHTS, material_colours
 from ..learn.segment import SEGMENT_METHODS
 from . import plots
 from .tables import PAPER
@@ -158,14 +160,29 @@ def judge_real_scene(
             f"there {left_own:.0f}%); {inside:.0f}% of its encodings lie inside the radius")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #bafedd3b
+def name_materials(
+    fig,   # a figure of maps
+    *maps, # classes (B, H, W), those that are not classes left out
+):
+    "Add a legend of the materials that occur in the maps."
+    found = [k for k in torch.cat([m.flatten().cpu() for m in maps]).unique().tolist() if 0 <= k < len(CLASS_NAMES)]
+    colours = material_colours(torch.tensor(found).view(-1, 1, 1)).reshape(-1, 3).numpy() / 255
+    handles = [Patch(facecolor=c, edgecolor="0.6", label=CLASS_NAMES[k]) for k, c in zip(found, colours)]
+    cols = max(2, int(fig.get_figwidth() / 1.35))
+    fig.set_figheight(fig.get_figheight() + .17 * -(-len(found) // cols) + .1)
+    with plots.styled(): fig.legend(handles=handles, loc="outside lower center", ncols=cols, fontsize=8)
+    return fig
+
+
 def draw_worst_lights(
     maps, # experiments.lighting.AttackedMaps
 ):
     "One column per image: given light and prediction, worst light and prediction, truth; returns the figure."
     images = [plots.as_uint8(v) for v in (maps.given, maps.worst)]
     before, after, truth = (material_colours(v.cpu()) for v in (maps.before, maps.after, maps.truth))
-    rows = ["given light", "predicted", "worst light", "predicted", "true"]
-    return plots.image_grid(np.stack([images[0], before, images[1], after, truth]), rows=rows, cell=1.5).figure
+    rows = ["given light", "prediction, given light", "worst light", "prediction, worst light", "ground truth"]
+    grid = np.stack([images[0], before, images[1], after, truth])
+    return name_materials(plots.image_grid(grid, rows=rows, cell=1.5).figure, maps.before, maps.after, maps.truth)
 
 
 def caption_worst_lights(
@@ -174,12 +191,20 @@ def caption_worst_lights(
     maps,   # experiments.lighting.AttackedMaps
 ):
     "How many more pixels the worst lights make wrong."
-    wrong = [(seen != maps.truth).float() for seen in (maps.before, maps.after)]
-    more = 100 * float((wrong[1] - wrong[0]).mean())
-    name = SEGMENT_METHODS[method]
-    return f"{name}, radius {radius:.2f}: the worst lights make {more:.1f}% more pixels of these maps wrong."
+    before, after = (100 * float((seen != maps.truth).float().mean()) for seen in (maps.before, maps.after))
+    return (f"{SEGMENT_METHODS[method]}, radius {radius:.2f}: in the worst lights {after:.1f}% of the pixels of these "
+            f"maps are wrong, in the given ones {before:.1f}%.")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #fdd8336d
+def compare_networks(
+    maps,    # experiments.lighting.AttackedMaps of the network that was attacked
+    another, # classes that another network sees in the same worst lights (B, H, W)
+):
+    "The share of pixels on which each is right, in words."
+    attacked, other = (100 * float((seen == maps.truth).float().mean()) for seen in (maps.after, another))
+    return f"the attacked one is right on {attacked:.0f}% of these pixels, the other on {other:.0f}%"
+
+
 def draw_two_networks(
     maps,    # experiments.lighting.AttackedMaps of the network that was attacked
     another, # classes that another network sees in the same worst lights (B, H, W)
@@ -188,8 +213,9 @@ def draw_two_networks(
     "One row per image: given light, worst light, what both networks see in it, truth; returns the figure."
     images = [plots.as_uint8(v) for v in (maps.given, maps.worst)]
     seen = [material_colours(v.cpu()) for v in (maps.after, another, maps.truth)]
-    cols = ["given light", "worst light", *names, "true"]
-    return plots.image_grid(np.stack([*images, *seen], 1), cols=cols, cell=1.8).figure
+    cols = ["given light", "worst light", *names, "ground truth"]
+    fig = plots.image_grid(np.stack([*images, *seen], 1), cols=cols, cell=1.8).figure
+    return name_materials(fig, maps.after, another, maps.truth)
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #dd6c9720
 def judge_methods(
@@ -273,9 +299,14 @@ def draw_certified_maps(
 ):
     "One column per image: given light, truth, prediction, certified radius; returns the figure."
     told = material_colours(seen.masked_fill(seen < 0, IGNORE).cpu())
+    hatch = 255 * (np.add.outer(*map(np.arange, told.shape[-2:])) % 4 > 1).astype(np.uint8) # colours are materials
+    told = np.where((seen < 0).cpu().numpy()[:, None], hatch, told)
     shade = plots.plt.get_cmap("viridis")(sure.clamp(0, 1).cpu().numpy())[..., :3].transpose(0, 3, 1, 2)
     panels = np.stack([x.cpu(), material_colours(y.cpu()), told, plots.as_uint8(shade)])
-    return plots.image_grid(panels, rows=["given light", "true", "smoothed", "radius"], cell=1.6).figure
+    ax = plots.image_grid(panels, rows=["given light", "ground truth", "smoothed", "radius"], cell=1.6)
+    scale = ScalarMappable(plots.plt.Normalize(0, 100), "viridis")
+    with plots.styled(): ax.figure.colorbar(scale, ax=ax, label="certified radius (% of the full one)", shrink=.6)
+    return name_materials(ax.figure, seen, y)
 
 
 def caption_certified_maps(
@@ -284,8 +315,8 @@ def caption_certified_maps(
 ):
     "What the colours of the radius mean, and how many pixels abstain."
     abstained = 100 * float((seen < 0).float().mean())
-    return (f"Where the network is sure: certified radius of each pixel from 0 (dark) to the full {eps:.1f} (yellow); "
-            f"{abstained:.0f}% of these pixels abstain.")
+    return (f"Where the network is sure: each pixel's certified radius, as a share of the full {eps:.1f}; on "
+            f"{abstained:.0f}% of these pixels the smoothed network abstains (hatched).")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #123459a2
 def judge_certificates(
