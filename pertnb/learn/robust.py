@@ -442,14 +442,16 @@ def summarise(
 
 # %% ../../nbs/api/learn/11_robust.ipynb #5404334f
 def count_wins(
-    better, # Series, correct or not, of a classifier
+    better, # Series, correct or not, of a classifier, by image or by seed and image
     worse,  # of the other, the same images
 ):
-    "On how many images only the first is right, only the second, and the p-value of the binomial test."
+    "On how many images the first is right in more seeds, the second is, and the p-value of the binomial test."
     if not len(better) or not better.index.equals(worse.index):
         raise ValueError("both classifiers must be judged on the same images, in the same order, got "
                          f"{len(better)} and {len(worse)}" + ", others" * (len(better) == len(worse) > 0))
-    wins, losses = int((better & ~worse).sum()), int((~better & worse).sum())
+    gap = better.astype(int) - worse.astype(int)
+    if "seed" in gap.index.names: gap = gap.groupby("image").sum() # answers on one image are not independent
+    wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
     return wins, losses, binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
 
 
@@ -464,7 +466,8 @@ def compare(
 ):
     "A sentence: the two accuracies, whether they differ (p < RESOLVED), on how many images, and the p-value."
     wins, losses, p = count_wins(better, worse)
-    holds = "can't be told from" if p >= RESOLVED else "is above" if wins > losses else "is BELOW"
+    agree = (better.mean() - worse.mean()) * (wins - losses) > 0 # else right on more images, but in few seeds of each
+    holds = "can't be told from" if p >= RESOLVED or not agree else "is above" if wins > losses else "is BELOW"
     gaps = (better.astype(int) - worse.astype(int)).groupby("seed").mean() if "seed" in better.index.names else []
     seeds = f", in {sum(g > 0 for g in gaps)} of {len(gaps)} seeds" if len(gaps) > 1 else ""
     return (f"{better_name} {100 * better.mean():.1f}% {holds} {worse_name} {100 * worse.mean():.1f}%{seeds}: "
