@@ -429,12 +429,12 @@ def summarise(
     out = []
     for (method, kind, eps), g in rows.groupby(["method", "kind", "eps"], sort=False):
         image = g.groupby("image").correct.mean()
-        n, mean = len(image), image.mean()
+        n, mean, spread = len(image), image.mean(), image.std()
         seeds = g.groupby("seed").correct.mean()
-        if g.corruption.nunique() == len(seeds) == 1:
-            low, high = proportion_confint(int(image.sum()), n, method="wilson")
+        if g.corruption.nunique() == len(seeds) == 1 or spread < 1e-9: # 0 to rounding
+            low, high = proportion_confint(image.sum(), n, method="wilson")
         else:
-            half = 1.96 * image.std() / n**0.5
+            half = 1.96 * spread / n**0.5
             low, high = max(0, mean - half), min(1, mean + half)
         out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high,
                         sd=100*seeds.std(), n=n, seeds=len(seeds)))
