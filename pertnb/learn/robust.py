@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from ..core import memo
 from ..core.checks import check_columns, check_labels, check_number
-from ..attack.attack import count_at_once, cross_entropy, nested_robustness
+from ..attack.attack import count_at_once, cross_entropy, find_classes, nested_robustness
 from ..core.device import compile_set, frozen, full_precision
 from ..models.nets import make_network
 from .losses import Bank, Codes, check_method, choose_point, set_loss, spread_evenly
@@ -272,7 +272,7 @@ def is_correct(
     if x.is_floating_point(): check_images(x)
     def correct(n):
         parts = zip(x[:n].split(batch_size), y[:n].split(batch_size))
-        return torch.cat([model(to_float(a)).argmax(1) == b for a, b in parts])
+        return torch.cat([find_classes(model(to_float(a)), b) == b for a, b in parts])
     return stretch(run_all("predictions", correct, len(x), batch_size), len(x))
 
 # %% ../../nbs/api/learn/11_robust.ipynb #95f9d0b7

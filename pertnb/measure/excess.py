@@ -12,7 +12,7 @@ __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'LEGIBLE', 'views_to_fl
 from typing import NamedTuple
 import pandas as pd
 import torch
-from ..attack.attack import Ball, cross_entropy, maximise
+from ..attack.attack import Ball, find_classes, maximise, score
 from ..attack.strong import AutoState, attack_strongly
 from ..core.checks import check_number, check_radii
 from ..core.device import frozen, full_precision
@@ -244,8 +244,8 @@ def read_images(
 ):
     "The rows of `measure_legibility` for a batch."
     with frozen(reader), frozen(attacked), torch.no_grad():
-        right = lambda images: reader(images).argmax(1) == y
-        loss = torch.stack([cross_entropy(attacked(v), y) for v in views])
+        right = lambda images: find_classes(reader(images), y) == y
+        loss = torch.stack([score(attacked(v), y)[0] for v in views])
         read, seen = (torch.stack([right(v) for v in images]).float() for images in (views, points))
         answers = dict(clean=right(x), centre=seen[0], random=seen[1:-1].mean(0), attacked=seen[-1],
                        real=read.mean(0), worst_real=read.gather(0, loss.argmax(0)[None])[0])
