@@ -160,6 +160,10 @@ def count_rows(
         raise ValueError(f"predictions and labels must have one shape, got {shapes}")
     image = torch.arange(len(y), device=y.device).view(-1, 1, 1).expand_as(y)
     known = y != IGNORE
+    for name, values in (("predictions", predicted[known]), ("labels", y[known])):
+        low, high = (int(v) for v in values.aminmax()) if len(values) else (0, 0)
+        if low < 0 or high >= n_classes:
+            raise ValueError(f"{name} must be from 0 to {n_classes - 1}, got {low} to {high}")
     flat = ((image * n_classes + y) * n_classes + predicted)[known]
     table = flat.bincount(minlength=len(y) * n_classes**2).view(len(y), n_classes, n_classes).cpu().numpy()
     hit = np.diagonal(table, axis1=1, axis2=2)
