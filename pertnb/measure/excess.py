@@ -10,6 +10,7 @@ __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'LEGIBLE', 'views_to_fl
 
 # %% ../../nbs/api/measure/10_excess.ipynb #8feb2293
 from typing import NamedTuple
+import numpy as np
 import pandas as pd
 import torch
 from ..attack.attack import Ball, find_classes, maximise, score
@@ -133,7 +134,7 @@ def find_extremes(
     starts=3,
     batch_size=100,
 ):
-    "Extremes: excess, dark, light, flat of each image's set, the same of its views, whether a blank point was found."
+    "Extremes of each set and of its views, and whether it holds a blank point; ValueError where a number is not finite."
     check_number("steps", steps, 1, whole=True)
     if views.ndim != 5 or views.shape[1:] != x.shape or not len(x):
         raise ValueError(f"expected views (V, N, C, H, W) of images {tuple(x.shape)}, got {tuple(views.shape)}")
@@ -151,7 +152,10 @@ def find_extremes(
             parts.append((found, describe_views(real)))
         return collect_extremes(parts)
     found = run_all("extremes", look, len(x), batch_size)
-    return Extremes(stretch(found.rows, len(x)), {aim: stretch(v, len(x)) for aim, v in found.u.items()})
+    rows = stretch(found.rows, len(x))
+    if bad := int((~np.isfinite(rows)).any(axis=1).sum()):
+        raise ValueError(f"{bad} of {len(rows)} rows are not finite: check images, views and the set's weights")
+    return Extremes(rows, {aim: stretch(v, len(x)) for aim, v in found.u.items()})
 
 # %% ../../nbs/api/measure/10_excess.ipynb #bd32ef09
 def collect_extremes(
