@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from ..attack.attack import Ball, find_classes, maximise, score
 from ..attack.strong import AutoState, attack_strongly
-from ..core.checks import check_number, check_radii
+from ..core.checks import check_counts, check_number, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
 from ..core.progress import tell_progress
@@ -269,18 +269,19 @@ def measure_legibility(
     batch_size=250,
 ):
     "One row per image: clean, centre, random, attacked, real, worst real; shares of right answers."
+    check_counts(n_samples=n_samples, batch_size=batch_size)
     device = next(pset.parameters()).device
     def look(n):
-        out = []
+        a, labels, out = to_float(x[:n].to(device)), y[:n].to(device), []
+        samples = sample_ball(n * n_samples, pset.latent, pset.eps, generator).to(a).view(n, n_samples, -1)
+        d = attack_strongly(pset, attacked, a, labels, pset.eps, steps, gen=generator, batch_size=batch_size).d
+        u = torch.stack([torch.zeros_like(d), *samples.unbind(1), d])
         for lo in range(0, n, batch_size):
             tell_progress("legibility of a set", lo, n, "image")
             part = slice(lo, min(lo + batch_size, n))
-            a, real = to_float(x[part].to(device)), views_to_float(views[:, part].to(device))
-            labels = y[part].to(device)
-            samples = pset.sample(a, n_samples, generator).transpose(0, 1)
-            found = attack_strongly(pset, attacked, a, labels, pset.eps, steps, gen=generator)
-            points = torch.stack([pset.perturb(a, torch.zeros_like(found.d)), *samples, pset.perturb(a, found.d)])
-            out.append(read_images(reader, attacked, a, labels, real, points))
+            decode, real = pset.at(a[part]), views_to_float(views[:, part].to(device))
+            points = torch.stack([decode(v) for v in u[:, part]])
+            out.append(read_images(reader, attacked, a[part], labels[part], real, points))
         return pd.concat(out, ignore_index=True)
     return stretch(run_all("legibility", look, len(x), batch_size), len(x))
 
