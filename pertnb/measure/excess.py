@@ -134,7 +134,7 @@ def find_extremes(
     starts=3,
     batch_size=100,
 ):
-    "Extremes of each set and of its views, and whether it holds a blank point; ValueError where a number is not finite."
+    "Extremes of each set and of its views, and whether it holds a blank point; ValueError where one is not finite."
     check_number("steps", steps, 1, whole=True)
     if views.ndim != 5 or views.shape[1:] != x.shape or not len(x):
         raise ValueError(f"expected views (V, N, C, H, W) of images {tuple(x.shape)}, got {tuple(views.shape)}")
