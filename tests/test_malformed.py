@@ -213,7 +213,7 @@ CASES = {
     "number of views": (lambda d: pairs.load_views("photos", "test", n=-1), V, "n must be a whole number, at least 1, got -1"),
     "number of photographs": (lambda d: data.photos("train", 2.5), V, "n must be a whole number, at least 1, got 2.5"),
     "images to split": (lambda d: pairs.split_images(1, g()), V, "1 image(s) can't be split"),
-    "share to split": (lambda d: pairs.split_images(10, g(), NAN), V, "fraction must be a finite number, at least 0, got nan"),
+    "share to split": (lambda d: pairs.split_images(10, g(), NAN), V, "fraction must be a finite number above 0, got nan"),
     "padding": (lambda d: pairs.draw_crop_flip(4, -1, g()), V, "pad must be a whole number, at least 0, got -1"),
     "random pairing without a generator": (lambda d: pairs.evaluation_pairs(VIEWS, "mixed"), V, "gen must be a torch.Generator, got None"),
     "images to show": (lambda d: plots.image_grid(X), V, "images must be (rows, columns, channels, height, width), not of shape (4, 3, 32, 32)"),

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['EVERY', 'is_stuck', 'scale_gradient', 'Ball', 'replace_rows', 'SearchState', 'evaluate_points', 'maximise', 'Found',
-           'check_search', 'pgd', 'cross_entropy', 'find_last_point', 'attack_in_training', 'count_at_once', 'score',
-           'score_points', 'Attacked', 'attack_classifier', 'nested_robustness']
+           'check_search', 'pgd', 'cross_entropy', 'find_last_point', 'attack_in_training', 'count_at_once',
+           'check_logits', 'find_classes', 'score', 'score_points', 'Attacked', 'attack_classifier',
+           'nested_robustness']
 
 # %% ../../nbs/api/attack/08_attack.ipynb #6096f905
 import math
@@ -237,6 +238,27 @@ def count_at_once(
     "Number of images attacked at a time in evaluation."
     return 250 if torch.device(device).type == "cpu" else 2000
 
+# %% ../../nbs/api/attack/08_attack.ipynb #20c4a6f6
+def check_logits(
+    logits, # what a network gave
+    y,      # labels, of images (B,) or of pixels (B, H, W)
+):
+    "ValueError unless there are logits for each label, and the largest of them is a finite number."
+    if logits.ndim != y.ndim + 1 or logits.shape[:1] + logits.shape[2:] != y.shape:
+        shape = ", ".join(map(str, (len(y), "classes", *y.shape[1:])))
+        raise ValueError(f"the classifier must give logits ({shape}), got {describe_value(logits)}")
+    if not logits.amax(1).isfinite().all():
+        raise ValueError("the classifier's outputs are NaN or infinite: check its weights and the set's")
+
+
+def find_classes(
+    logits, # what a network gave
+    y,      # labels, of images (B,) or of pixels (B, H, W)
+):
+    "Classes of the largest logits, shaped as y; ValueError as of `check_logits`."
+    check_logits(logits, y)
+    return logits.argmax(1)
+
 # %% ../../nbs/api/attack/08_attack.ipynb #d673d503
 def score(
     logits, # what a classifier gave
@@ -244,13 +266,9 @@ def score(
     loss=cross_entropy, # (logits, y) -> (B,)
 ):
     "Loss (B,) and whether the classifier is right (B,); ValueError on NaN and on logits that do not fit the labels."
-    if logits.ndim != 2 or len(logits) != len(y):
-        raise ValueError(f"the classifier must give logits ({len(y)}, classes), got {describe_value(logits)}")
+    right = find_classes(logits, y) == y
     if len(y) and (high := int(y.max())) >= logits.shape[1]:
         raise ValueError(f"labels must be from 0 to {logits.shape[1] - 1}, as the classifier's, got {high}")
-    if not logits.amax(1).isfinite().all():
-        raise ValueError("the classifier's outputs are NaN or infinite: check its weights and the set's")
-    right = logits.argmax(1) == y
     return loss(logits, y), right if find_probe() is None else torch.ones_like(right)
 
 

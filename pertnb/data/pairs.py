@@ -31,9 +31,9 @@ def split_images(
     "Sorted image indices (train, validation), disjoint, together 0..n-1; at least one image each."
     check_number("n", n, whole=True)
     if n < 2: raise ValueError(f"{n} image(s) can't be split into training and validation: at least 2 are needed")
-    check_number("fraction", fraction)
-    if fraction > 1: raise ValueError(f"fraction must be at most 1, got {fraction!r}")
-    order, k = torch.randperm(n, generator=gen), max(1, round(n * fraction))
+    check_number("fraction", fraction, above=True)
+    if fraction >= 1: raise ValueError(f"fraction must be below 1, got {fraction!r}")
+    order, k = torch.randperm(n, generator=gen), min(n - 1, max(1, round(n * fraction)))
     return order[k:].sort().values, order[:k].sort().values
 
 # %% ../../nbs/api/data/06_pairs.ipynb #bf08c23d

@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 from ..core import memo
 from ..core.checks import check_columns, check_labels, check_number
-from ..attack.attack import count_at_once, cross_entropy, nested_robustness
+from ..attack.attack import count_at_once, cross_entropy, find_classes, nested_robustness
 from ..core.device import compile_set, frozen, full_precision
 from ..models.nets import make_network
 from .losses import Bank, Codes, check_method, choose_point, set_loss, spread_evenly
@@ -272,7 +272,7 @@ def is_correct(
     if x.is_floating_point(): check_images(x)
     def correct(n):
         parts = zip(x[:n].split(batch_size), y[:n].split(batch_size))
-        return torch.cat([model(to_float(a)).argmax(1) == b for a, b in parts])
+        return torch.cat([find_classes(model(to_float(a)), b) == b for a, b in parts])
     return stretch(run_all("predictions", correct, len(x), batch_size), len(x))
 
 # %% ../../nbs/api/learn/11_robust.ipynb #95f9d0b7
@@ -429,12 +429,12 @@ def summarise(
     out = []
     for (method, kind, eps), g in rows.groupby(["method", "kind", "eps"], sort=False):
         image = g.groupby("image").correct.mean()
-        n, mean = len(image), image.mean()
+        n, mean, spread = len(image), image.mean(), image.std()
         seeds = g.groupby("seed").correct.mean()
-        if g.corruption.nunique() == len(seeds) == 1:
-            low, high = proportion_confint(int(image.sum()), n, method="wilson")
+        if g.corruption.nunique() == len(seeds) == 1 or spread < 1e-9: # 0 to rounding
+            low, high = proportion_confint(image.sum(), n, method="wilson")
         else:
-            half = 1.96 * image.std() / n**0.5
+            half = 1.96 * spread / n**0.5
             low, high = max(0, mean - half), min(1, mean + half)
         out.append(dict(method=method, kind=kind, eps=eps, accuracy=100*mean, low=100*low, high=100*high,
                         sd=100*seeds.std(), n=n, seeds=len(seeds)))
@@ -442,14 +442,16 @@ def summarise(
 
 # %% ../../nbs/api/learn/11_robust.ipynb #5404334f
 def count_wins(
-    better, # Series, correct or not, of a classifier
+    better, # Series, correct or not, of a classifier, by image or by seed and image
     worse,  # of the other, the same images
 ):
-    "On how many images only the first is right, only the second, and the p-value of the binomial test."
+    "On how many images the first is right in more seeds, the second is, and the p-value of the binomial test."
     if not len(better) or not better.index.equals(worse.index):
         raise ValueError("both classifiers must be judged on the same images, in the same order, got "
                          f"{len(better)} and {len(worse)}" + ", others" * (len(better) == len(worse) > 0))
-    wins, losses = int((better & ~worse).sum()), int((~better & worse).sum())
+    gap = better.astype(int) - worse.astype(int)
+    if "seed" in gap.index.names: gap = gap.groupby("image").sum() # answers on one image are not independent
+    wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
     return wins, losses, binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
 
 
@@ -464,7 +466,8 @@ def compare(
 ):
     "A sentence: the two accuracies, whether they differ (p < RESOLVED), on how many images, and the p-value."
     wins, losses, p = count_wins(better, worse)
-    holds = "can't be told from" if p >= RESOLVED else "is above" if wins > losses else "is BELOW"
+    agree = (better.mean() - worse.mean()) * (wins - losses) > 0 # else right on more images, but in few seeds of each
+    holds = "can't be told from" if p >= RESOLVED or not agree else "is above" if wins > losses else "is BELOW"
     gaps = (better.astype(int) - worse.astype(int)).groupby("seed").mean() if "seed" in better.index.names else []
     seeds = f", in {sum(g > 0 for g in gaps)} of {len(gaps)} seeds" if len(gaps) > 1 else ""
     return (f"{better_name} {100 * better.mean():.1f}% {holds} {worse_name} {100 * worse.mean():.1f}%{seeds}: "

@@ -18,6 +18,7 @@ from .losses import check_method, choose_point, set_loss
 from ..data.pairs import to_float
 from ..core.random import make_generator
 from .robust import attack_by_pgd, is_correct
+from ..attack.attack import find_classes
 from ..attack.strong import attack_pixels
 from .train import fit
 
@@ -114,8 +115,9 @@ def is_correct_on_grid(
         n = len(some[0])
         for i in alive.nonzero().squeeze(1).split(batch):
             draws = {k: v.repeat(len(i), *[1] * (v.ndim - 1)) for k, v in zip(grid, some)}
-            right = model(apply(x[i].repeat_interleave(n, 0), draws)).argmax(1).view(-1, n) == y[i, None]
-            alive[i] = right.all(1)
+            labels = y[i].repeat_interleave(n)
+            right = find_classes(model(apply(x[i].repeat_interleave(n, 0), draws)), labels) == labels
+            alive[i] = right.view(-1, n).all(1)
     return alive
 
 # %% ../../nbs/api/learn/15a_truth.ipynb #6cb1c9c6

@@ -10,11 +10,12 @@ __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'LEGIBLE', 'views_to_fl
 
 # %% ../../nbs/api/measure/10_excess.ipynb #8feb2293
 from typing import NamedTuple
+import numpy as np
 import pandas as pd
 import torch
-from ..attack.attack import Ball, cross_entropy, maximise
+from ..attack.attack import Ball, find_classes, maximise, score
 from ..attack.strong import AutoState, attack_strongly
-from ..core.checks import check_number, check_radii
+from ..core.checks import check_counts, check_number, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
 from ..core.progress import tell_progress
@@ -133,7 +134,7 @@ def find_extremes(
     starts=3,
     batch_size=100,
 ):
-    "Extremes: excess, dark, light, flat of each image's set, the same of its views, whether a blank point was found."
+    "Extremes of each set and of its views, and whether it holds a blank point; ValueError where one is not finite."
     check_number("steps", steps, 1, whole=True)
     if views.ndim != 5 or views.shape[1:] != x.shape or not len(x):
         raise ValueError(f"expected views (V, N, C, H, W) of images {tuple(x.shape)}, got {tuple(views.shape)}")
@@ -151,7 +152,10 @@ def find_extremes(
             parts.append((found, describe_views(real)))
         return collect_extremes(parts)
     found = run_all("extremes", look, len(x), batch_size)
-    return Extremes(stretch(found.rows, len(x)), {aim: stretch(v, len(x)) for aim, v in found.u.items()})
+    rows = stretch(found.rows, len(x))
+    if bad := int((~np.isfinite(rows)).any(axis=1).sum()):
+        raise ValueError(f"{bad} of {len(rows)} rows are not finite: check images, views and the set's weights")
+    return Extremes(rows, {aim: stretch(v, len(x)) for aim, v in found.u.items()})
 
 # %% ../../nbs/api/measure/10_excess.ipynb #bd32ef09
 def collect_extremes(
@@ -244,8 +248,8 @@ def read_images(
 ):
     "The rows of `measure_legibility` for a batch."
     with frozen(reader), frozen(attacked), torch.no_grad():
-        right = lambda images: reader(images).argmax(1) == y
-        loss = torch.stack([cross_entropy(attacked(v), y) for v in views])
+        right = lambda images: find_classes(reader(images), y) == y
+        loss = torch.stack([score(attacked(v), y)[0] for v in views])
         read, seen = (torch.stack([right(v) for v in images]).float() for images in (views, points))
         answers = dict(clean=right(x), centre=seen[0], random=seen[1:-1].mean(0), attacked=seen[-1],
                        real=read.mean(0), worst_real=read.gather(0, loss.argmax(0)[None])[0])
@@ -265,18 +269,19 @@ def measure_legibility(
     batch_size=250,
 ):
     "One row per image: clean, centre, random, attacked, real, worst real; shares of right answers."
+    check_counts(n_samples=n_samples, batch_size=batch_size)
     device = next(pset.parameters()).device
     def look(n):
-        out = []
+        a, labels, out = to_float(x[:n].to(device)), y[:n].to(device), []
+        samples = sample_ball(n * n_samples, pset.latent, pset.eps, generator).to(a).view(n, n_samples, -1)
+        d = attack_strongly(pset, attacked, a, labels, pset.eps, steps, gen=generator, batch_size=batch_size).d
+        u = torch.stack([torch.zeros_like(d), *samples.unbind(1), d])
         for lo in range(0, n, batch_size):
             tell_progress("legibility of a set", lo, n, "image")
             part = slice(lo, min(lo + batch_size, n))
-            a, real = to_float(x[part].to(device)), views_to_float(views[:, part].to(device))
-            labels = y[part].to(device)
-            samples = pset.sample(a, n_samples, generator).transpose(0, 1)
-            found = attack_strongly(pset, attacked, a, labels, pset.eps, steps, gen=generator)
-            points = torch.stack([pset.perturb(a, torch.zeros_like(found.d)), *samples, pset.perturb(a, found.d)])
-            out.append(read_images(reader, attacked, a, labels, real, points))
+            decode, real = pset.at(a[part]), views_to_float(views[:, part].to(device))
+            points = torch.stack([decode(v) for v in u[:, part]])
+            out.append(read_images(reader, attacked, a[part], labels[part], real, points))
         return pd.concat(out, ignore_index=True)
     return stretch(run_all("legibility", look, len(x), batch_size), len(x))
 

@@ -241,7 +241,8 @@ DATA_TARGETS = {
     "split_images": Target(
         lambda n, fraction: split_images(n, draw_generator(), fraction),
         dict(n=[2, 10, 1, 0, -1, 2.5], fraction=ODD),
-        None, lambda answer, n, **_: sorted(torch.cat(answer).tolist()) == list(range(n))),
+        lambda n, fraction: is_number(n, 2, whole=True) and is_number(fraction, above=True) and fraction < 1,
+        lambda answer, n, **_: sorted(torch.cat(answer).tolist()) == list(range(n)) and min(map(len, answer)) > 0),
     "Schedule": Target(
         call_schedule, dict(name=["epochs", "batch_size", "lr", "peak", "clip", "weight_decay", "average", "micro"],
                             value=ODD)),
