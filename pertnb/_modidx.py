@@ -342,6 +342,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.core.memo.is_library': ('api/core/memo.html#is_library', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.is_ours': ('api/core/memo.html#is_ours', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.is_plain': ('api/core/memo.html#is_plain', 'pertnb/core/memo.py'),
+                                  'pertnb.core.memo.library_fields': ('api/core/memo.html#library_fields', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.library_folders': ('api/core/memo.html#library_folders', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.make_part': ('api/core/memo.html#make_part', 'pertnb/core/memo.py'),
                                   'pertnb.core.memo.make_rows': ('api/core/memo.html#make_rows', 'pertnb/core/memo.py'),

@@ -50,7 +50,7 @@ SUPPORTED = [ # notebook, what it says, its table, and when the table supports i
     ("02_mnist_rts.ipynb", "almost none of the worst of 875", "overnight/mnist_rts_robust.csv",
      lambda at: every(at, "Worst true", lambda at, row: at[row, "Worst true"] <= 2) and at["True perturbations", "Random true"] > 90
      and at["CVAE adversarial training", "Random true"] > 75),
-    ("README.md", "training on corruptions is better on corruptions; adversarial training is better in the worst case", "overnight/cifar10c_robustness.csv",
+    ("README.md", "training on corruptions is better on corruptions, adversarial training in the worst case", "overnight/cifar10c_robustness.csv",
      lambda at: at["CIFAR10-C data augmentation", "Perturbed"] > at["CVAE adversarial training", "Perturbed"]
      and at["CIFAR10-C data augmentation", "eps full worst"] < at["CVAE adversarial training", "eps full worst"]),
 ]

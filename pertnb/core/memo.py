@@ -9,10 +9,10 @@ __all__ = ['PLAIN', 'KEEPER', 'MODULE_FIELDS', 'DESCRIBED', 'SUFFIXES', 'Bare', 
            'inner_nodes', 'find_inner', 'find_symbols', 'imports_of', 'library_folders', 'code_of', 'is_library',
            'code_text', 'constant_text', 'names_in', 'patched_methods', 'home_of', 'Code', 'symbol_text',
            'imported_symbols', 'own_text', 'foreign_text', 'code_key', 'describe_input', 'add_classes', 'class_name',
-           'describe_module', 'find_hidden', 'describe_function', 'describe_class', 'is_empty', 'Kept', 'place',
-           'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_seal', 'write_bundle', 'finish_seal',
-           'read_sound_bundle', 'make_part', 'make_rows', 'read_shards', 'add_rows', 'order_rows', 'estimate_part',
-           'estimate_rows', 'append', 'read']
+           'describe_module', 'find_hidden', 'library_fields', 'describe_function', 'describe_class', 'is_empty',
+           'Kept', 'place', 'Damaged', 'bundle_files', 'bundle_digests', 'read_bundle', 'write_seal', 'write_bundle',
+           'finish_seal', 'read_sound_bundle', 'make_part', 'make_rows', 'read_shards', 'add_rows', 'order_rows',
+           'estimate_part', 'estimate_rows', 'append', 'read']
 
 # %% ../../nbs/api/core/00g_memo.ipynb #ea168a1f
 import ast
@@ -546,8 +546,18 @@ def find_hidden(
     "{name: value} of what it computes with but doesn't save: other buffers, hooks, its class's private attributes."
     buffers = {k: module._buffers[k] for k in module._non_persistent_buffers_set}
     hooks = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
-    private = {} if is_library(type(module)) else {k: v for k, v in vars(module).items() if k not in MODULE_FIELDS}
-    return buffers | {k: v for k, v in private.items() if k.startswith("_")} | (dict(hooks=hooks) if hooks else {})
+    aside = MODULE_FIELDS | library_fields(type(module))
+    private = {k: v for k, v in vars(module).items() if k.startswith("_") and k not in aside}
+    return buffers | private | (dict(hooks=hooks) if hooks else {})
+
+
+@lru_cache(None)
+def library_fields(
+    owner, # class
+):
+    "Names that the methods of a library's classes use: its own, or those that it inherits from."
+    methods = [f for c in owner.__mro__ if is_library(c) for f in vars(c).values() if code_of(f)]
+    return frozenset(name for f in methods for name in f.__code__.co_names)
 
 # %% ../../nbs/api/core/00g_memo.ipynb #a29172fc
 def describe_function(
