@@ -152,11 +152,11 @@ def check_about(
 
 # %% ../../nbs/api/sets/07_sets.ipynb #851cb6d3
 class PerturbationSet(nn.Module):
-    "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B."
+    "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B. It freezes its CVAE."
     NOT_IN_KEY = "info", "percentiles" # no result depends on them (memo.describe_module)
 
     def __init__(self,
-        cvae,            # a trained CVAE
+        cvae,            # a trained CVAE, not copied: it is put in evaluation mode, and its gradients are switched off
         eps,             # radius, > 0
         percentiles=(),  # 25%, 50%, 75% of the latent norms of real perturbations
         info=None,       # dict that json can hold: where the set comes from
