@@ -36,11 +36,12 @@ class SetTransform(nn.Module):
 
     def forward(self,
         x,      # images (B, C, H, W), or one (C, H, W), float in [0, 1]
-        y=None, # labels (B,)
+        y=None, # labels (B,), or the label of the one image, an int or a tensor
     ):
         "The images moved; with labels, both."
-        if x.ndim == 3: moved = self.move_some(x.as_subclass(torch.Tensor)[None], y if y is None else y.view(1))[0]
-        else: moved = self.move_some(x.as_subclass(torch.Tensor), y)
+        one, plain = x.ndim == 3, x.as_subclass(torch.Tensor)
+        labels = torch.as_tensor(y, device=x.device).reshape(-1) if one and y is not None else y
+        moved = self.move_some(plain[None], labels)[0] if one else self.move_some(plain, y)
         moved = moved.as_subclass(type(x)) # such as tv_tensors.Image
         return moved if y is None else (moved, y)
 

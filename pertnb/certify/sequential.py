@@ -21,10 +21,11 @@ def log_wealth(
 ):
     "Log of the e-process against p <= p0: with probability 1 - alpha it never reaches log(1 / alpha) if p <= p0."
     a, b = np.asarray(seen) + .5, of - np.asarray(seen) + .5 # of the prior, a Beta distribution
+    held = betaincc(a, b, p0) >= np.finfo(float).tiny # the prior's mass above p0; if it underflows, nothing is won
     def mass(a, b): return betaln(a, b) + np.log(betaincc(a, b, p0))
     with np.errstate(divide="ignore", invalid="ignore"):
         wealth = mass(a + hits, b + n - hits) - mass(a, b) - xlogy(hits, p0) - xlogy(n - hits, 1 - p0)
-    return np.where(np.isnan(wealth), -np.inf, wealth) # nothing of the prior is left above p0 that a float can hold
+    return np.where(held, wealth, -np.inf)
 
 # %% ../../nbs/api/certify/15_sequential.ipynb #036462a0
 FIRST = 16 # draws of the first round

@@ -359,6 +359,8 @@ def certify_radii(
     "A Decided for each radius, as `certify_at` says it; all look at the same draws, so that none is drawn twice."
     check_level(alpha)
     check_level(beta, "beta")
+    radii = list(radii)
+    if not radii: raise ValueError("radii must hold at least one radius, got none")
     for radius in radii: check_number("radius", radius)
     check_counts(n0=n0, n=n)
     noisy = Noisy(pset, model, x, sigma, **sampling)

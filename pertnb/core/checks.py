@@ -31,9 +31,9 @@ def check_number(
 def check_radii(
     radii, # what a user passed in
 ):
-    "ValueError unless there are radii, and they are positive and ascending."
+    "ValueError unless there are radii, and they are positive and ascending, no two of them equal."
     for r in radii: check_number("radii", r, above=True)
-    if not len(radii) or list(radii) != sorted(radii):
+    if not len(radii) or list(radii) != sorted(set(radii)):
         raise ValueError(f"radii must be positive and ascending, got {list(radii)}")
 
 # %% ../../nbs/api/core/00d_checks.ipynb #d5a6a6e5

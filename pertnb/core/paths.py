@@ -269,18 +269,19 @@ def digest(
 def git(
     *args, # of git, run in the repository
 ):
-    "What git prints, or None if there is no git, no repository or no commit."
-    if not (repo_root() / ".git").exists(): return None
-    try: r = subprocess.run(["git", *args], cwd=repo_root(), capture_output=True, text=True, timeout=20)
-    except FileNotFoundError: return None
+    "What git prints, or None: no git, no answer in 20 s, no commit, or a repository that the package isn't part of."
+    root = repo_root().resolve()
+    if package_root().resolve().parent != root or not (root / ".git").exists(): return None
+    try: r = subprocess.run(["git", *args], cwd=root, capture_output=True, text=True, timeout=20)
+    except (FileNotFoundError, subprocess.TimeoutExpired): return None
     return r.stdout.strip() if r.returncode == 0 else None
 
 
 def commit():
-    "Short hash of the commit, with + if the package's code differs from it; the version if there is no git."
+    "Short hash of the commit, with + unless the package's code is known to be as committed; the version without git."
     head = git("rev-parse", "--short=9", "HEAD")
     if not head: return pertnb.__version__
-    return head + ("+" if git("status", "--porcelain", "--", "pertnb") else "")
+    return head + ("" if git("status", "--porcelain", "--", "pertnb") == "" else "+")
 
 # %% ../../nbs/api/core/00e_paths.ipynb #2d838894
 def device_name(

@@ -167,7 +167,7 @@ def true_pairs(
         draw, *_ = TRUTHS[truth]
         drawn = draw(len(images) * fixed, make_generator("partners", truth, seed))
         draws = {k: v.unflatten(0, (len(images), fixed)) for k, v in drawn.items()}
-    key = digest(images.numpy(), json.dumps([truth, fixed, seed]).encode())
+    key = digest(images.numpy(), labels, json.dumps([truth, fixed, seed]).encode())
     return TruePairs(images, labels, torch.arange(len(images)), truth, draws, key)
 
 # %% ../../nbs/api/data/15_affine.ipynb #ed122e21

@@ -34,11 +34,11 @@ class Muon(torch.optim.Optimizer):
         momentum=0.6,      # of filters
         others=0.85,       # momentum of the others
         heads=10.,         # rate of matrices, in units of lr
-        biases=1.,         # rate of vectors, in units of lr
-        weight_decay=0.,   # of matrices and vectors, in units of their rate
+        biases=1.,         # rate of vectors and single numbers, in units of lr
+        weight_decay=0.,   # of matrices, vectors and single numbers, in units of their rate
     ):
         kinds = {}
-        for p in params: kinds.setdefault(min(p.ndim, 3), []).append(p)
+        for p in params: kinds.setdefault(max(1, min(p.ndim, 3)), []).append(p)
         scales = {3: dict(scale=1., momentum=momentum), 2: dict(scale=heads), 1: dict(scale=biases)}
         groups = [dict(params=kinds[d], **scales[d]) for d in (3, 2, 1) if d in kinds]
         super().__init__(groups, dict(lr=lr, momentum=others, weight_decay=weight_decay))

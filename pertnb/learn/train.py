@@ -483,7 +483,8 @@ def fit(
     kept = memo.place(name, fit, build=build, loss=loss, index=index, schedule=schedule, seed=seed,
                       validate=validate, log_every=log_every, precision=training_precision(device), order=order)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(make_generator("weights", seed).initial_seed()))
+        # the CPU's alone: torch.manual_seed would reseed the GPU's as well, which is not restored
+        torch.random.default_generator.manual_seed(make_generator("weights", seed).initial_seed())
         module = build().to(device=device, memory_format=torch.channels_last)
     run = Run(module, loss, index, schedule, seed, kept.folder, device, validate, order=order)
     if find_probe(): return rehearse(run, kept, log_every or min(run.steps_per_epoch, 200))

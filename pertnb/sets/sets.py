@@ -11,6 +11,7 @@ __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images'
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
+import math
 import warnings
 from importlib.resources import files
 from pathlib import Path
@@ -34,9 +35,12 @@ def project(
 ):
     "The nearest point of the ball of radius eps to each example of u; ‖result‖₂ <= eps to rounding. Zero stays zero."
     if not torch.is_tensor(eps): check_number("eps", eps)
-    norm = u.flatten(1).norm(dim=1).view(-1, *[1] * (u.ndim - 1))
+    def size(v): return v.flatten(1).norm(dim=1).view(-1, *[1] * (u.ndim - 1))
+    norm, large = size(u), 2.**int(.6 * math.log2(torch.finfo(u.dtype).max)) # a power of two: its product is exact
+    unit = torch.where(norm.isinf(), large, torch.ones_like(norm)) # of examples whose squares overflow
+    norm = torch.where(norm.isinf(), size(u / unit), norm)
     # a point that is on the sphere to rounding stays as it is: projecting twice is projecting once, bit for bit
-    return u * torch.where(norm > eps * (1 + 5e-7), eps / norm.clamp_min(1e-30), 1)
+    return u / unit * torch.where(norm > eps * (1 + 5e-7) / unit, eps / norm.clamp_min(1e-30), unit)
 
 # %% ../../nbs/api/sets/07_sets.ipynb #bb07b40e
 def truncated_chi(
@@ -148,11 +152,11 @@ def check_about(
 
 # %% ../../nbs/api/sets/07_sets.ipynb #851cb6d3
 class PerturbationSet(nn.Module):
-    "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B."
+    "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B. It freezes its CVAE."
     NOT_IN_KEY = "info", "percentiles" # no result depends on them (memo.describe_module)
 
     def __init__(self,
-        cvae,            # a trained CVAE
+        cvae,            # a trained CVAE, not copied: it is put in evaluation mode, and its gradients are switched off
         eps,             # radius, > 0
         percentiles=(),  # 25%, 50%, 75% of the latent norms of real perturbations
         info=None,       # dict that json can hold: where the set comes from

@@ -116,7 +116,7 @@ K, PIXELS = 4, 16 # latent dimensions; pixels per side
 def make_subjects():
     "A PerturbationSet and a classifier in evaluation mode, of fixed random weights."
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.random.default_generator.manual_seed(0)
         net = make_cvae("cifar10_residual", latent=K, width=8, bottleneck=4, blocks=1, features=1, maps=1, patch=2,
                         encoder_patch=4, size=[PIXELS, PIXELS], channels=3)
         return PerturbationSet(net, 2.), make_classifier("resnet-8", width=4, patch=4).eval()
