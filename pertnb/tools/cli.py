@@ -323,9 +323,9 @@ def list_set(
     section, # OwnPairs that notebook 13 has run
 ):
     "What lies in its folder, as a dict: set, report, eps, latent, used (dimensions of the latent), classifiers."
-    from pertnb.experiments import own
+    from pertnb.experiments import own, own_pairs
     pset, folder = own.load_own(section.folder)
-    classifiers = sorted(p.stem for p in folder.glob("*.safetensors") if p.stem != "set")
+    classifiers = [p.stem for p in own_pairs.find_saved(folder) if p.stem != "set"]
     report = str(folder / "report.html")
     about = dict(eps=pset.eps, latent=pset.latent, used=pset.info["used"])
     return dict(set=str(folder), report=report, **about, classifiers=classifiers)
@@ -335,8 +335,9 @@ def drop_older(
     folder, # of results
     begin,  # of this run, time.time()
 ):
-    "Remove sets and classifiers that this run did not write; FileNotFoundError if it left no set."
-    for file in folder.glob("*.safetensors"):
+    "Remove this package's sets and classifiers that this run did not write; FileNotFoundError if it left no set."
+    from pertnb.experiments.own_pairs import find_saved
+    for file in find_saved(folder):
         if file.stat().st_mtime < begin - 2: file.unlink() # a file system may keep times in steps of two seconds
     if not (folder / "set.safetensors").is_file():
         raise FileNotFoundError(f"{folder} was removed or changed while pertnb learn ran: run it again")
