@@ -3379,6 +3379,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                              'pertnb.report.summary_plots.draw_ways': ( 'api/report/summary_plots.html#draw_ways',
                                                                                         'pertnb/report/summary_plots.py')},
             'pertnb.report.tables': { 'pertnb.report.tables.as_table': ('api/report/report.html#as_table', 'pertnb/report/tables.py'),
+                                      'pertnb.report.tables.escape_markup': ( 'api/report/report.html#escape_markup',
+                                                                              'pertnb/report/tables.py'),
                                       'pertnb.report.tables.format_number': ( 'api/report/report.html#format_number',
                                                                               'pertnb/report/tables.py'),
                                       'pertnb.report.tables.latex_table': ('api/report/report.html#latex_table', 'pertnb/report/tables.py'),

@@ -17,6 +17,7 @@ __all__ = ['PACKAGED_DATA', 'LIGHTING', 'WIDEST', 'LONGEST', 'OPTIONS', 'LEARN_O
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
+import html
 import json
 import math
 import os
@@ -240,7 +241,8 @@ def align_table(
     text, # a Markdown table
 ):
     "The table as text."
-    split = lambda line: [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+    read = lambda cell: html.unescape(cell.strip().replace("\\|", "|"))
+    split = lambda line: [read(cell) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
     head, _, *rows = map(split, text.splitlines())
     if len(rows) > LONGEST: return f"({len(rows)} rows: see the notebook)"
     lines, turned = (align_rows(table) for table in ([head, *rows], [*zip(*[head, *rows])]))
@@ -253,7 +255,8 @@ def list_tables(
 ):
     "Its tables as text, with what stands above and below them."
     split = [text.strip().split("\n\n") for text in shown if re.search(r"^\|", text, re.M)]
-    return ["\n".join(align_table(part) if part.startswith("|") else part for part in parts) for parts in split]
+    show = lambda part: align_table(part) if part.startswith("|") else html.unescape(part)
+    return ["\n".join(map(show, parts)) for parts in split]
 
 # %% ../../nbs/api/tools/27_cli.ipynb #be61a284
 def find_results(
