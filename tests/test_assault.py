@@ -431,6 +431,22 @@ def test_f21_stdout_that_is_gone(words, tmp_path):
     else: assert done.returncode == 1 and "No space left on device" in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("words, closed, code, lines", ((["data"], 1, 0, 0), (["data", "nowhere"], 1, 2, 1), (["data", "nowhere", "--json"], 2, 2, 1)))
+def test_streams_that_are_closed(words, closed, code, lines, tmp_path):
+    "Nothing is written for what nobody is to read, and nothing of it to the other stream."
+    env = dict(os.environ, PERTNB_DATA=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
+    command = [sys.executable, "-c", f"import os\nos.close({closed})\nos.execv({sys.executable!r}, [{sys.executable!r}, '-c', 'from pertnb.tools.cli import script; script()', *{words!r}])"]
+    done = subprocess.run(command, capture_output=True, env=env, text=True, timeout=100)
+    assert (done.returncode, (done.stdout + done.stderr).count("\n")) == (code, lines), done
+
+
+def test_json_is_ascii(said, tmp_path, monkeypatch):
+    "So that the encoding of stdout does not matter."
+    monkeypatch.setenv("PERTNB_DATA", str(tmp_path / "données"))
+    code, out, _ = said("data", "photos", "--json")
+    assert code == 0 and out.isascii() and "donn\\u00e9es" in out
+
+
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
 def test_f16_signals(number, tmp_path):
     "A command that works is ended with one line that says how to go on. (What a shell starts in the background ignores SIGINT, and so do its children.)"
