@@ -200,7 +200,7 @@ class OwnTraining(DescribedParts):
                      progress=False)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #16158de0
-SAVED = {"set": "pertnb"} | {own_classifiers.name_file(m): "classifier" for m in own_report.METHOD_NAMES} # their headers
+SAVED = {"set": "pertnb"} | {own_classifiers.name_file(m): "classifier" for m in own_report.METHOD_NAMES} # headers
 
 
 def find_saved(

@@ -777,7 +777,8 @@ SET_COMMANDS = {
          "--points": dict(type=make_number_type(1, whole=True), default=4, help="for each image (default: 4)"),
          "--eps": {},
          "--seed": {},
-         "--out": dict(default="samples.png", metavar="FILE", type=read_text, help=".png or .pdf (default: samples.png)")}),
+         "--out": dict(default="samples.png", metavar="FILE", type=read_text,
+                       help=".png or .pdf (default: samples.png)")}),
     "attack": (
         attack_command,
         "accuracy of a classifier under attack in a set",
