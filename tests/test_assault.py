@@ -20,7 +20,7 @@ from PIL import Image, ImageCms
 
 from pertnb.core.paths import write_tensors
 from pertnb.data import images as data
-from pertnb.experiments import own, own_files, presets
+from pertnb.experiments import own, own_files, own_pairs, presets
 from pertnb.learn import robust, train
 from pertnb.data import pairs as views
 from pertnb.models import classifier_files
@@ -97,11 +97,29 @@ def test_f8_two_folders_of_one_name(said, tmp_path):
     assert [own.own_folder(s).name for s in settings] == ["scans", "scans-2"] and own.own_folder(settings[0]) == first
 
 
+def write_headers(folder, **keys):
+    "Small safetensors files whose headers have these keys."
+    for name, key in keys.items(): write_tensors(folder / f"{name}.safetensors", dict(a=torch.zeros(1)), {key: "{}"})
+
+
 def test_f8_what_an_earlier_run_left(tmp_path):
-    for name in ("set", "standard"): (tmp_path / f"{name}.safetensors").write_bytes(b"")
-    os.utime(tmp_path / "standard.safetensors", (1, 1))
+    "It is removed; files of the user's are not, whatever they are called."
+    write_headers(tmp_path, set="pertnb", standard="classifier", smoothed="format", weights="pt", mine="classifier")
+    (tmp_path / "pairs.safetensors").write_bytes(b"")
+    for path in tmp_path.iterdir():
+        if path.stem != "set": os.utime(path, (1, 1))
     cli.drop_older(tmp_path, time.time())
-    assert [p.stem for p in tmp_path.iterdir()] == ["set"]
+    assert {p.stem for p in tmp_path.iterdir()} == {"set", "smoothed", "weights", "mine", "pairs"}
+
+
+def test_a_new_set_is_not_beside_the_classifiers_of_an_older_one(tmp_path):
+    write_headers(tmp_path, set="pertnb", standard="classifier", pairs="classifier", weights="classifier")
+    for name in ("report.html", "notes.html"): (tmp_path / name).write_text("")
+    own_pairs.drop_saved(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"weights.safetensors", "notes.html"}
+    (tmp_path / "report.html").write_text("of the user's")
+    own_pairs.drop_saved(tmp_path)
+    assert (tmp_path / "report.html").exists()
 
 
 # F9, F17: functions
@@ -411,6 +429,22 @@ def test_f21_stdout_that_is_gone(words, tmp_path):
     with open("/dev/full", "w") as full: done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=env, text=True, timeout=100)
     if words == ["--help"] and drops: assert (done.returncode, done.stderr) == (0, "")
     else: assert done.returncode == 1 and "No space left on device" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words, closed, code, lines", ((["data"], 1, 0, 0), (["data", "nowhere"], 1, 2, 1), (["data", "nowhere", "--json"], 2, 2, 1)))
+def test_streams_that_are_closed(words, closed, code, lines, tmp_path):
+    "Nothing is written for what nobody is to read, and nothing of it to the other stream."
+    env = dict(os.environ, PERTNB_DATA=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
+    command = [sys.executable, "-c", f"import os\nos.close({closed})\nos.execv({sys.executable!r}, [{sys.executable!r}, '-c', 'from pertnb.tools.cli import script; script()', *{words!r}])"]
+    done = subprocess.run(command, capture_output=True, env=env, text=True, timeout=100)
+    assert (done.returncode, (done.stdout + done.stderr).count("\n")) == (code, lines), done
+
+
+def test_json_is_ascii(said, tmp_path, monkeypatch):
+    "So that the encoding of stdout does not matter."
+    monkeypatch.setenv("PERTNB_DATA", str(tmp_path / "données"))
+    code, out, _ = said("data", "photos", "--json")
+    assert code == 0 and out.isascii() and "donn\\u00e9es" in out
 
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))

@@ -9,7 +9,9 @@ import nbformat
 import numpy as np
 import pytest
 import torch
+from nbclient.exceptions import DeadKernelError
 from nbformat.v4 import new_code_cell, new_notebook
+from papermill.exceptions import PapermillExecutionError
 from PIL import Image
 
 from pertnb.core import paths
@@ -210,6 +212,15 @@ WRONG = {
     "steps": (["evaluate", "x", "--steps", "0"], 2, "expected a whole number of at least 1, got '0'"),
     "eps": (["attack", "x", "--eps", "nan"], 2, "expected a number above 0, got 'nan'"),
     "radius": (["certify", "x", "--radius", "-1"], 2, "expected a number above 0, got '-1'"),
+    "beyond all bounds": (["attack", "x", "--eps", "1e30"], 2, "expected a number above 0 and below 9007199254740992, got '1e30'"),
+    "a digit that is no number": (["run", "²"], 2, "unknown notebook '²'"),
+    "an empty file": (["run", "05", "--out", ""], 2, "argument --out: expected a name, got nothing"),
+    "empty pairs": (["learn", "", "--check"], 2, "argument PAIRS: expected a name, got nothing"),
+    "an empty preset": (["stages", "--preset", ""], 2, "argument --preset: expected a name, got nothing"),
+    "an empty stage": (["stages", "--stage", ""], 2, "argument --stage: expected a name, got nothing"),
+    "an empty device": (["stages", "--device", ""], 2, "argument --device: expected a name, got nothing"),
+    "an empty site": (["site", ""], 2, "argument OUT: expected a name, got nothing"),
+    "an empty set": (["evaluate", ""], 2, "argument SET: expected a name, got nothing"),
 }
 
 
@@ -221,6 +232,12 @@ def test_wrong(name, said):
     if words:
         code, out, err = said(*words, "--json")
         assert code == WRONG[name][1] and part in json.loads(out)["error"] and err.count("\n") == 1
+
+
+def test_estimates_of_short_presets(said):
+    "They are not made, and nothing is said of a command that goes on."
+    code, out, _ = said("stages", "--preset", "smoke", "--data", "photos", "--stage", "cvae", "--estimate")
+    assert code == 0 and out.splitlines()[-1] == "1 of 1 stages left, the next is 'cvae'; smoke is short and not estimated"
 
 
 def test_set_without_its_pairs(said, tmp_path):
@@ -376,6 +393,27 @@ def test_lines_of_a_notebook_reach_the_terminal(tmp_path, capsys):
     cli.execute(tmp_path / "a.ipynb", {}, tmp_path / "out.ipynb")
     err = capsys.readouterr().err
     assert "data: photographs\n" in err and "training the set\n" in err
+
+
+@pytest.mark.parametrize("fault, part", ((KeyboardInterrupt(), None), (OSError("no rights"), None), (DeadKernelError(), "the kernel died: probably out of memory"),
+                                         (PapermillExecutionError(0, 1, "", "ValueError", "no pairs", []), "ValueError: no pairs")))
+def test_an_executed_notebook_is_written_whole_or_not_at_all(tmp_path, monkeypatch, fault, part):
+    "What there is stays when the run is broken off; a notebook whose cell failed is written, for its message."
+    def fail(notebook, out, *args, **kw):
+        Path(out).write_text(f'{{"half": "{Path(out).name}"}}')
+        raise fault
+    monkeypatch.setattr("papermill.execute_notebook", fail)
+    out = tmp_path / "out.ipynb"
+    out.write_text("before")
+    with pytest.raises(RuntimeError if part else type(fault), match=part): cli.execute(tmp_path / "a.ipynb", {}, out, False)
+    assert out.read_text() == ('{"half": "out.ipynb"}' if part else "before") and [*tmp_path.iterdir()] == [out]
+
+
+def test_out_of_a_run_is_a_file_of_its_own(said, tmp_path):
+    nbformat.write(new_notebook(), tmp_path / "a.ipynb")
+    for out, part in ((tmp_path, "is a folder"), (tmp_path / "a.ipynb", "itself: name another file")):
+        code, _, err = said("run", tmp_path / "a.ipynb", "--out", out)
+        assert code == 2 and err.count("\n") == 1 and part in err, err
 
 
 def test_checks_that_notebook_13_names_exist(root):

@@ -100,7 +100,7 @@ def notebooks_dir():
 
 # %% ../../nbs/api/core/00e_paths.ipynb #3567878e
 WRITE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR,
-                errno.EEXIST, errno.EISDIR)
+                errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 def write_error(
@@ -111,7 +111,8 @@ def write_error(
     number = getattr(error, "errno", None)
     inner = re.search(r"\(os error (\d+)\)", str(error)) # safetensors raises an error of its own
     if number is None and inner: number = int(inner[1])
-    if number not in WRITE_ERRORS: return error
+    no_folder = number == errno.ENOENT and not Path(path).parent.is_dir() # otherwise something else is absent
+    if number not in WRITE_ERRORS and not no_folder: return error
     if number == errno.EEXIST: number = errno.ENOTDIR # mkdir raises EEXIST if the parent is a file
     return OSError(f"can't write {path}: {os.strerror(number)}; make room or rights there, "
                    "or move the folder ($PERTNB_DATA, $PERTNB_RUNS)")

@@ -386,6 +386,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit }
 REPORT_PAGE = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
 <title>{title}</title><style>{style}</style></head>
 <body>
 {body}
@@ -435,7 +436,6 @@ def write_report(
     first = next((c.source.splitlines()[0] for c in nb.cells if c.cell_type == "markdown"), "report")
     begin = next((i for i, c in enumerate(nb.cells) if c.source.startswith("## Verdict")), 0)
     title, nb.cells = title or drop_links(first).lstrip("# "), nb.cells[begin:]
-    if begin: nb.cells.insert(0, nbformat.v4.new_markdown_cell(f"# {title}"))
     for c in nb.cells:
         if c.cell_type == "markdown": c.source = drop_links(c.source)
         if c.cell_type == "code": c.outputs = [o for o in c.outputs if o.get("name") != "stderr"]
@@ -443,5 +443,7 @@ def write_report(
     exporter = HTMLExporter(template_name="basic", **hidden)
     body, _ = exporter.from_notebook_node(nb)
     body = describe_figures(body, [c for c in nb.cells if c.cell_type == "code"])
+    title = html.escape(title)
+    if begin: body = f"<h1>{title}</h1>\n{body}"
     page = REPORT_PAGE.format(title=title, style=REPORT_STYLE, body=body)
     with atomic_write(path) as tmp: tmp.write_text(page, encoding="utf-8")

@@ -5,18 +5,19 @@
 # %% auto #0
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'WIDEST', 'LONGEST', 'OPTIONS', 'LEARN_OPTIONS', 'STAGES_OPTIONS', 'EXPERIMENT_COMMANDS',
            'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS', 'SITE_COMMAND', 'REPRODUCE_COMMAND', 'COMMANDS',
-           'INTERRUPTED', 'Usage', 'parse_value', 'parse_parameters', 'join_parameters', 'read_parameters', 'data_row',
-           'data_command', 'find_notebook', 'check_parameters', 'name_output', 'AboveBar', 'execute', 'read_outputs',
-           'estimate_run', 'align_rows', 'align_table', 'list_tables', 'find_results', 'run_command', 'stages_command',
-           'learn_values', 'find_learning_notebook', 'list_set', 'drop_older', 'learn_command', 'names_pairs',
-           'resolve_source', 'open_set', 'open_saved', 'evaluate_command', 'sample_command', 'find_classifier',
-           'read_noise', 'open_classifier', 'attack_command', 'choose_noise', 'describe_noise', 'certify_command',
-           'site_command', 'reproduce_command', 'Parser', 'read_text', 'make_number_type', 'add_command', 'make_parser',
-           'to_json', 'report_failure', 'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main',
-           'script']
+           'INTERRUPTED', 'Usage', 'parse_value', 'parse_parameters', 'join_parameters', 'keep_texts',
+           'read_parameters', 'data_row', 'data_command', 'find_notebook', 'check_parameters', 'name_output',
+           'AboveBar', 'run_cells', 'execute', 'read_outputs', 'estimate_run', 'align_rows', 'align_table',
+           'list_tables', 'find_results', 'run_command', 'stages_command', 'learn_values', 'find_learning_notebook',
+           'list_set', 'drop_older', 'learn_command', 'names_pairs', 'resolve_source', 'open_set', 'open_saved',
+           'evaluate_command', 'sample_command', 'find_classifier', 'read_noise', 'open_classifier', 'attack_command',
+           'choose_noise', 'describe_noise', 'certify_command', 'site_command', 'reproduce_command', 'Parser',
+           'read_text', 'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure', 'run_or_report',
+           'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
+import html
 import json
 import math
 import os
@@ -25,6 +26,7 @@ import sys
 import signal
 import time
 from contextlib import nullcontext, redirect_stdout, suppress
+from dataclasses import fields
 from pathlib import Path
 from ..core.names import PRESETS, make_printable
 
@@ -63,9 +65,26 @@ def join_parameters(
     return out
 
 
-def read_parameters(args):
+def keep_texts(
+    values, # dict of parameters
+    words,  # list of NAME=VALUE that they were parsed from
+    name,   # of an experiment
+):
+    "The values; where the experiment's parameter is a text, a number or a bool is the text that was given."
+    from pertnb.experiments import presets
+    presets.register_all()
+    if name not in presets.EXPERIMENTS: return values
+    texts = {f.name for f in fields(presets.EXPERIMENTS[name][0]) if f.type is str}
+    given = {k: v for k, _, v in (w.partition("=") for w in words)}
+    return {k: given[k] if k in texts and isinstance(v, (int, float)) else v for k, v in values.items()}
+
+
+def read_parameters(
+    args, # of the command
+    name, # of the experiment
+):
     "The parameters of a command with its preset; Usage if that is unknown, or named twice and differently."
-    values = parse_parameters(args.p)
+    values = keep_texts(parse_parameters(args.p), args.p, name)
     named = values.pop("preset", None)
     if args.preset and named not in (None, args.preset):
         raise Usage(f"--preset {args.preset} and -p preset={named} differ: give one of them")
@@ -132,7 +151,7 @@ def find_notebook(
     if word.endswith(".ipynb") and Path(word).is_file(): return Path(word)
     known = {p.stem: p for p in sorted(notebooks_dir().glob("[0-9][0-9]_*.ipynb"))}
     name = word.removesuffix(".ipynb")
-    same_number = lambda stem: word.isdigit() and int(word) == int(stem[:2])
+    same_number = lambda stem: word.isdecimal() and int(word) == int(stem[:2])
     found = [p for stem, p in known.items() if name in (stem, stem[3:]) or same_number(stem)]
     if len(found) != 1: raise Usage(f"unknown notebook {word!r}: known are {', '.join(known)}")
     return found[0]
@@ -172,21 +191,19 @@ class AboveBar:
     def flush(self): sys.stderr.flush()
 
 # %% ../../nbs/api/tools/27_cli.ipynb #2a2a4b85
-def execute(
+def run_cells(
     notebook, # path
     values,   # dict of parameters
     out,      # path of the executed notebook
-    progress=True, # a bar on stderr
+    progress, # a bar on stderr
 ):
-    "Run a notebook by papermill and return the seconds; RuntimeError with the notebook's own last line if it fails."
+    "Run a notebook by papermill; what went wrong, in a line, or None."
     import logging
-    import time
     import papermill
+    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    out.parent.mkdir(parents=True, exist_ok=True)
     quiet = ["--log-level=CRITICAL"] # what the kernel itself remarks is not an error of the notebook
-    begin = time.perf_counter()
     try:
         papermill.execute_notebook(str(notebook), str(out), values, progress_bar=progress, kernel_name="python3",
                                    cwd=os.getcwd(), extra_arguments=quiet, stdout_file=AboveBar() if progress else None,
@@ -196,7 +213,25 @@ def execute(
         raise
     except PapermillExecutionError as error:
         first, *_ = error.evalue.strip().splitlines() or [""]
-        raise RuntimeError(f"{notebook.stem}: {error.ename}: {first} (all of it in {out})") from None
+        return f"{error.ename}: {first}"
+    except DeadKernelError:
+        return "the kernel died: probably out of memory; use a smaller preset, or fewer and smaller images"
+
+
+def execute(
+    notebook, # path
+    values,   # dict of parameters
+    out,      # path of the executed notebook
+    progress=True, # a bar on stderr
+):
+    "Run a notebook by papermill and return the seconds; RuntimeError with the notebook's own last line if it fails."
+    from pertnb.core.paths import atomic_write
+    begin = time.perf_counter()
+    with atomic_write(out) as tmp:
+        fault = run_cells(notebook, values, tmp, progress)
+        text = tmp.read_text(encoding="utf-8").replace(tmp.name, out.name) # papermill writes down its own name
+        tmp.write_text(text, encoding="utf-8")
+    if fault: raise RuntimeError(f"{notebook.stem}: {fault} (all of it in {out})")
     return round(time.perf_counter() - begin, 1)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #52ca1b79
@@ -240,7 +275,8 @@ def align_table(
     text, # a Markdown table
 ):
     "The table as text."
-    split = lambda line: [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+    read = lambda cell: html.unescape(cell.strip().replace("\\|", "|"))
+    split = lambda line: [read(cell) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
     head, _, *rows = map(split, text.splitlines())
     if len(rows) > LONGEST: return f"({len(rows)} rows: see the notebook)"
     lines, turned = (align_rows(table) for table in ([head, *rows], [*zip(*[head, *rows])]))
@@ -253,7 +289,8 @@ def list_tables(
 ):
     "Its tables as text, with what stands above and below them."
     split = [text.strip().split("\n\n") for text in shown if re.search(r"^\|", text, re.M)]
-    return ["\n".join(align_table(part) if part.startswith("|") else part for part in parts) for parts in split]
+    show = lambda part: align_table(part) if part.startswith("|") else html.unescape(part)
+    return ["\n".join(map(show, parts)) for parts in split]
 
 # %% ../../nbs/api/tools/27_cli.ipynb #be61a284
 def find_results(
@@ -269,11 +306,13 @@ def find_results(
 def run_command(args):
     "Run an experiment's notebook."
     from pertnb.core.paths import shorten_path
-    notebook, values = find_notebook(args.notebook), read_parameters(args)
+    notebook = find_notebook(args.notebook)
+    values = read_parameters(args, notebook.stem[3:])
     check_parameters(notebook.stem, values)
-    preset = values["preset"]
+    preset, out = values["preset"], Path(args.out) if args.out else name_output(notebook.stem, values)
+    if out.is_dir(): raise Usage(f"--out is the file of the executed notebook, but {out} is a folder")
+    if out.resolve() == notebook.resolve(): raise Usage(f"--out is {notebook} itself: name another file")
     if not args.json: print(f"{notebook.stem}, {preset}. {estimate_run(notebook, preset)}".strip(), file=sys.stderr)
-    out = Path(args.out) if args.out else name_output(notebook.stem, values)
     seconds = execute(notebook, values, out, not args.json)
     printed, shown = read_outputs(out)
     where = dict(notebook=str(out)) | find_results(printed, preset)
@@ -292,7 +331,7 @@ def stages_command(args):
 def learn_values(args):
     "Parameters of notebook 13: a folder of pairs or a function, with absolute paths."
     from pertnb.experiments import own
-    values = read_parameters(args)
+    values = read_parameters(args, "your_own_pairs")
     sizes = {k: getattr(args, k) for k in ("resize", "crop") if getattr(args, k)}
     elsewhere = dict(out="--out", pairs="PAIRS", function="PAIRS", data="--images", **{k: f"--{k}" for k in sizes})
     for k in values.keys() & elsewhere.keys(): raise Usage(f"{k} is given by {elsewhere[k]}, not by -p {k}=")
@@ -323,9 +362,9 @@ def list_set(
     section, # OwnPairs that notebook 13 has run
 ):
     "What lies in its folder, as a dict: set, report, eps, latent, used (dimensions of the latent), classifiers."
-    from pertnb.experiments import own
+    from pertnb.experiments import own, own_pairs
     pset, folder = own.load_own(section.folder)
-    classifiers = sorted(p.stem for p in folder.glob("*.safetensors") if p.stem != "set")
+    classifiers = [p.stem for p in own_pairs.find_saved(folder) if p.stem != "set"]
     report = str(folder / "report.html")
     about = dict(eps=pset.eps, latent=pset.latent, used=pset.info["used"])
     return dict(set=str(folder), report=report, **about, classifiers=classifiers)
@@ -335,8 +374,9 @@ def drop_older(
     folder, # of results
     begin,  # of this run, time.time()
 ):
-    "Remove sets and classifiers that this run did not write; FileNotFoundError if it left no set."
-    for file in folder.glob("*.safetensors"):
+    "Remove this package's sets and classifiers that this run did not write; FileNotFoundError if it left no set."
+    from pertnb.experiments.own_pairs import find_saved
+    for file in find_saved(folder):
         if file.stat().st_mtime < begin - 2: file.unlink() # a file system may keep times in steps of two seconds
     if not (folder / "set.safetensors").is_file():
         raise FileNotFoundError(f"{folder} was removed or changed while pertnb learn ran: run it again")
@@ -631,12 +671,12 @@ def make_number_type(
 ):
     "A type for argparse: a finite number, at least `low` (with `above`: above it)."
     expected = f"{'a whole number' if whole else 'a number'} {'above' if above else 'of at least'} {low}"
-    if below < 2**53: expected += f" and below {below}"
     def read(text):
         try: value = (int if whole else float)(text)
         except ValueError: value = math.nan
         if (value > low if above else value >= low) and value < below: return value
-        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+        bound = f" and below {below}" * (below < 2**53 or value >= below) # the bound of all is told to whom it concerns
+        raise argparse.ArgumentTypeError(f"expected {expected}{bound}, got {text!r}")
     return read
 
 # %% ../../nbs/api/tools/27_cli.ipynb #7f7bd403
@@ -662,8 +702,9 @@ OPTIONS = {
 
 # %% ../../nbs/api/tools/27_cli.ipynb #04d004ec
 LEARN_OPTIONS = {
-    "pairs": dict(metavar="PAIRS", help="folder with clean/NAME.png and perturbed/NAME.png or NAME__1.png, ...; "
-                                        "or a function: camera, FILE.py:NAME"),
+    "pairs": dict(metavar="PAIRS", type=read_text,
+                  help="folder with clean/NAME.png and perturbed/NAME.png or NAME__1.png, ...; "
+                       "or a function: camera, FILE.py:NAME"),
     "--images": {},
     "--resize": dict(type=make_number_type(16, whole=True), metavar="PIXELS",
                      help="reduce the images, so that the shorter side has so many pixels"),
@@ -671,17 +712,18 @@ LEARN_OPTIONS = {
                    help="then take the square of so many pixels in the middle"),
     "--preset": {},
     "-p": {},
-    "--out": dict(metavar="FOLDER", help="of all results (default: runs/own/NAME)"),
+    "--out": dict(metavar="FOLDER", type=read_text, help="of all results (default: runs/own/NAME)"),
     "--check": dict(action="store_true", help="only check the pairs"),
 }
 STAGES_OPTIONS = {
-    "--preset": dict(choices=None, help=f"one of {', '.join(PRESETS)} (default: quick)"),
-    "--section": dict(default="cifar10c", metavar="NAME",
+    "--preset": dict(choices=None, type=read_text, help=f"one of {', '.join(PRESETS)} (default: quick)"),
+    "--section": dict(default="cifar10c", metavar="NAME", type=read_text,
                       help="cifar10c (the default), mi, mnist_linf, mnist_rts, ...; a wrong name lists them"),
-    "--data": dict(default="auto", metavar="NAME", help="auto, cifar10 or photos (default: auto)"),
+    "--data": dict(default="auto", metavar="NAME", type=read_text, help="auto, cifar10 or photos (default: auto)"),
     "--seed": {},
-    "--device": dict(metavar="DEVICE", help="cpu, cuda, ... (default: a GPU if there is one)"),
-    "--stage": dict(metavar="NAMES", help="comma-separated (default: all; a wrong name lists them)"),
+    "--device": dict(metavar="DEVICE", type=read_text, help="cpu, cuda, ... (default: a GPU if there is one)"),
+    "--stage": dict(metavar="NAMES", type=read_text,
+                    help="comma-separated (default: all; a wrong name lists them)"),
     "--minutes": dict(type=make_number_type(0), default=math.inf,
                       help="stop with exit code 75 before this time is up (default: no limit)"),
     "--estimate": dict(action="store_true", help="only print what it will take"),
@@ -699,10 +741,11 @@ EXPERIMENT_COMMANDS = {
         run_command,
         "run an experiment: tables, figures and the executed notebook",
         "pertnb run 05 --preset quick -p seed=1",
-        {"notebook": dict(metavar="NOTEBOOK", help="number or name, such as 05 or cifar10c_robust"),
+        {"notebook": dict(metavar="NOTEBOOK", type=read_text, help="number or name, such as 05 or cifar10c_robust"),
          "--preset": {},
          "-p": {},
-         "--out": dict(metavar="FILE", help="the executed notebook (default: under runs/notebooks/)")}),
+         "--out": dict(metavar="FILE", type=read_text,
+                       help="the executed notebook (default: under runs/notebooks/)")}),
     "learn": (
         learn_command,
         "from your pairs to a perturbation set, its report and a robust model",
@@ -734,7 +777,8 @@ SET_COMMANDS = {
          "--points": dict(type=make_number_type(1, whole=True), default=4, help="for each image (default: 4)"),
          "--eps": {},
          "--seed": {},
-         "--out": dict(default="samples.png", metavar="FILE", help=".png or .pdf (default: samples.png)")}),
+         "--out": dict(default="samples.png", metavar="FILE", type=read_text,
+                       help=".png or .pdf (default: samples.png)")}),
     "attack": (
         attack_command,
         "accuracy of a classifier under attack in a set",
@@ -761,13 +805,14 @@ SITE_COMMAND = (
     site_command,
     "build the documentation as a web site",
     "pertnb site _docs",
-    {"out": dict(nargs="?", default="_docs", metavar="OUT", help="folder (default: _docs)")})
+    {"out": dict(nargs="?", default="_docs", metavar="OUT", type=read_text, help="folder (default: _docs)")})
 REPRODUCE_COMMAND = (
     reproduce_command,
     "run all notebooks, and compare their tables with reference tables",
     "pertnb reproduce --preset smoke",
     {"--preset": dict(default="smoke", choices=("smoke",), help="one that has reference tables"),
-     "--out": dict(metavar="FOLDER", help="of all results; it must be empty (default: runs/reproduce/PRESET)"),
+     "--out": dict(metavar="FOLDER", type=read_text,
+                   help="of all results; it must be empty (default: runs/reproduce/PRESET)"),
      "--tolerance": dict(type=make_number_type(0), default=.001,
                          help="relative, for tables that are not identical (default: 0.001)"),
      "--keep": dict(action="store_true", help="make these tables the reference")})
@@ -783,7 +828,8 @@ def add_command(
     sub = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.",
                               epilog=f"example:\n  {example}", formatter_class=argparse.RawDescriptionHelpFormatter)
     if name in SET_COMMANDS:
-        sub.add_argument("set", metavar="SET", help="folder of a set that pertnb learn made, or a .safetensors file")
+        sub.add_argument("set", metavar="SET", type=read_text,
+                         help="folder of a set that pertnb learn made, or a .safetensors file")
     for flag, changes in options.items():
         option = OPTIONS.get(flag, {}) | changes
         if "default" in changes and flag in OPTIONS: option["help"] += f" (default: {changes['default']})"
@@ -844,6 +890,8 @@ def run_or_report(
 # %% ../../nbs/api/tools/27_cli.ipynb #f8fb4c0c
 def prepare_streams():
     "stdout and stderr escape what their encodings lack; SIGTERM ends a command as Ctrl-C does."
+    for name in ("stdout", "stderr"): # None if it was closed: nobody is to read it
+        if getattr(sys, name) is None: setattr(sys, name, open(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"): stream.reconfigure(errors="backslashreplace")
     def stop(number, frame): raise KeyboardInterrupt
@@ -893,7 +941,7 @@ def main(
     done, code = run_or_report(lambda: run_parsed(args), name, args.json)
     if code: return code
     result, text = done
-    lines = [json.dumps(to_json(result), ensure_ascii=False)] if args.json else map(make_printable, text.split("\n"))
+    lines = [json.dumps(to_json(result))] if args.json else map(make_printable, text.split("\n"))
     print(*lines, sep="\n")
     return result.get("status", 0)
 
