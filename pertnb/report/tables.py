@@ -88,8 +88,8 @@ def list_notes(
 def escape_markup(
     text, # plain text
 ):
-    "The text for Markdown: what would be an HTML tag or entity is shown as it is written."
-    return html.escape(str(text), quote=False).replace("&gt;", ">")
+    "The text for Markdown: what would be an HTML tag, an entity or a link is shown as it is written."
+    return html.escape(str(text), quote=False).replace("&gt;", ">").replace("](", "]\\(")
 
 
 def markdown_table(
