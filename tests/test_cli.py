@@ -120,6 +120,13 @@ def test_evaluate_on_other_pairs(said, learned, tmp_path):
     assert (code, out) == (1, "") and "x must be images of shape (3, 24, 20), as this set was made for, got (3, 16, 16)" in err
 
 
+def test_labels_are_only_for_classifiers(said, learned, tmp_path):
+    other = make_pairs(tmp_path / "other", 41, classes=("fox",), copies=1)
+    assert as_object(said("evaluate", learned, "--pairs", other, "--n", "3", "--steps", "1", "--json"))["images"] == 3
+    code, _, err = said("attack", learned, "--pairs", other, "--n", "3", "--steps", "1")
+    assert code == 1 and "is of class fox, which the training images lack" in err
+
+
 def test_sample(said, learned, tmp_path):
     got = as_object(said("sample", learned, "--n", "2", "--points", "3", "--out", tmp_path / "a.png", "--json"))
     assert got["images"] == 2 and got["points"] == 3 and Image.open(tmp_path / "a.png").size[0] > 50

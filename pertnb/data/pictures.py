@@ -443,12 +443,15 @@ def scale_pictures(
     pictures, # list of arrays, uint8 or float32 (C, H, W)
     window=(), # the values that become 0 and 255; (): by `choose_window`
 ):
-    "The same as uint8, and the window, () if all were bytes, which stay as they are."
+    "The same as uint8, and the window, () if all were bytes, which stay as they are; ValueError if only some were."
     deep = [a for a in pictures if a.dtype != np.uint8]
     if not deep: return pictures, ()
     if not window:
+        if n := len(pictures) - len(deep):
+            raise ValueError(f"{n} images have 8 bits per value and {len(deep)} have more: save all of them alike, or "
+                             "give the values of all of them that become 0 and 255 by -p window=LOW,HIGH")
         low, high = min(float(a.min()) for a in deep), max(float(a.max()) for a in deep)
         window = choose_window(low, high, all((a == np.floor(a)).all() for a in deep))
     low, high = window
     to_bytes = lambda a: np.rint((a.astype(np.float64) - low) / (high - low) * 255).clip(0, 255).astype(np.uint8)
-    return [a if a.dtype == np.uint8 else to_bytes(a) for a in pictures], (float(low), float(high))
+    return [to_bytes(a) for a in pictures], (float(low), float(high))

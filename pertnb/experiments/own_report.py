@@ -128,8 +128,9 @@ def tabulate_own_contained(
     radii, # from name_radii
 ):
     "Share (%) of pairs inside each radius, and of their change that the nearest point of the set leaves, by strength."
-    quarter, parts = pd.qcut(rows.none.rank(method="first"), 4, labels=QUARTERS), []
-    for group, g in [("all pairs", rows), *rows.groupby(quarter, observed=True)]:
+    rank, parts = rows.none.rank(method="first"), []
+    quarters = rows.groupby(pd.qcut(rank, 4, labels=QUARTERS), observed=True) if len(rows) > 1 else []
+    for group, g in [("all pairs", rows), *quarters]:
         inside = [100 * (g.norm <= r).mean() for r in radii.values()]
         left = 100 * g.pgd_ae.sum() / g.none.sum()
         parts.append(pd.DataFrame(dict(row=group, column=[*radii, "change left"], value=[*inside, left], n=len(g))))

@@ -35,9 +35,20 @@ def read_group_file(
 ):
     "{name without suffix: group}."
     if not Path(path).is_file(): raise FileNotFoundError(f"groups: there is no file {path}")
-    table = pd.read_csv(path, dtype=str)
+    try: table = pd.read_csv(path, dtype=str, skip_blank_lines=False)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeError) as error:
+        raise ValueError(f"groups: {path}: {' '.join(str(error).split())}: expected lines NAME,GROUP in UTF-8") from None
     if table.shape[1] < 2: raise ValueError(f"groups: {path} must have two columns, names and groups")
-    return {strip_name(k): v for k, v in zip(table.iloc[:, 0], table.iloc[:, 1])}
+    found = {}
+    for line, (name, group) in enumerate(zip(table.iloc[:, 0], table.iloc[:, 1]), 2):
+        if pd.isna(name) and pd.isna(group): continue # a blank line
+        try: key = strip_name(name)
+        except (AttributeError, ValueError): # no text, or no name of a file
+            raise ValueError(f"groups: {path}, line {line}: no name: expected NAME,GROUP") from None
+        if found.setdefault(key, group) != group:
+            raise ValueError(f"groups: {path}, line {line}: {name} is of group {group}, and of group {found[key]} "
+                             "above: keep one of them")
+    return found
 
 # %% ../../nbs/api/experiments/07a1_own_splits.ipynb #dafcdffb
 def find_group(

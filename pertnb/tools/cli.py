@@ -451,7 +451,8 @@ def open_set(args):
         return pset, folder, own.gather(resolve_source(pset, args), own.read_learned(folder)).test
     if not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
     how = own.read_how(pset.info, args.set)
-    return pset, folder, own.mix(screen_pairs(read_pairs(args.pairs, classes or None, 1, **how))[0], args.seed)
+    judged = (classes or None) if args.command in ("attack", "certify") else () # the others use no labels
+    return pset, folder, own.mix(screen_pairs(read_pairs(args.pairs, judged, 1, **how))[0], args.seed)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #e3ab3c0f
 def open_saved(
