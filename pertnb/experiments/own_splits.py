@@ -37,7 +37,8 @@ def read_group_file(
     if not Path(path).is_file(): raise FileNotFoundError(f"groups: there is no file {path}")
     try: table = pd.read_csv(path, dtype=str, skip_blank_lines=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeError) as error:
-        raise ValueError(f"groups: {path}: {' '.join(str(error).split())}: expected lines NAME,GROUP in UTF-8") from None
+        said = " ".join(str(error).split())
+        raise ValueError(f"groups: {path}: {said}: expected lines NAME,GROUP in UTF-8") from None
     if table.shape[1] < 2: raise ValueError(f"groups: {path} must have two columns, names and groups")
     found = {}
     for line, (name, group) in enumerate(zip(table.iloc[:, 0], table.iloc[:, 1]), 2):
@@ -45,6 +46,7 @@ def read_group_file(
         try: key = strip_name(name)
         except (AttributeError, ValueError): # no text, or no name of a file
             raise ValueError(f"groups: {path}, line {line}: no name: expected NAME,GROUP") from None
+        if pd.isna(group): raise ValueError(f"groups: {path}, line {line}: no group: expected NAME,GROUP")
         if found.setdefault(key, group) != group:
             raise ValueError(f"groups: {path}, line {line}: {name} is of group {group}, and of group {found[key]} "
                              "above: keep one of them")
