@@ -2715,6 +2715,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                              'pertnb/measure/theory.py'),
                                        'pertnb.measure.theory.log_likelihood': ( 'api/measure/theory.html#log_likelihood',
                                                                                  'pertnb/measure/theory.py'),
+                                       'pertnb.measure.theory.log_mass_within': ( 'api/measure/theory.html#log_mass_within',
+                                                                                  'pertnb/measure/theory.py'),
                                        'pertnb.measure.theory.log_normal': ( 'api/measure/theory.html#log_normal',
                                                                              'pertnb/measure/theory.py'),
                                        'pertnb.measure.theory.log_ratio': ('api/measure/theory.html#log_ratio', 'pertnb/measure/theory.py'),

@@ -253,7 +253,7 @@ def locked(
 def digest(
     *items, # arrays, tensors, bytes, or paths of files
 ):
-    "sha256 (hex) over all items in order."
+    "sha256 (hex) over all items in order; a single number counts as an array (1,)."
     h = hashlib.sha256()
     for item in items:
         if isinstance(item, (str, Path)):
