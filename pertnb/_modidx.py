@@ -3331,6 +3331,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                     'pertnb.report.site.find_saved_variable': ( 'api/report/site.html#find_saved_variable',
                                                                                 'pertnb/report/site.py'),
                                     'pertnb.report.site.find_table': ('api/report/site.html#find_table', 'pertnb/report/site.py'),
+                                    'pertnb.report.site.find_writing_cell': ( 'api/report/site.html#find_writing_cell',
+                                                                              'pertnb/report/site.py'),
                                     'pertnb.report.site.group_modules': ('api/report/site.html#group_modules', 'pertnb/report/site.py'),
                                     'pertnb.report.site.is_imports': ('api/report/site.html#is_imports', 'pertnb/report/site.py'),
                                     'pertnb.report.site.keep_best': ('api/report/site.html#keep_best', 'pertnb/report/site.py'),

@@ -7,10 +7,10 @@ __all__ = ['PACKAGES', 'ORDER', 'FIELDS', 'ORIGIN_LINE', 'VARIANTS', 'CARD', 'HE
            'GALLERY_STYLE', 'CELL_STYLE', 'STYLE_SHEET', 'SPHINX_CONFIG', 'REFERENCE', 'check_extra', 'read_notebooks',
            'cell_text', 'read_heading', 'is_imports', 'prepare_cell', 'read_figures', 'figure_file', 'say_duration',
            'say_origin', 'keep_best', 'read_tables', 'find_saved_variable', 'find_drawing_cell', 'find_figure',
-           'find_table', 'write_thumbnail', 'caption_output', 'move_captions', 'prepare_notebook', 'make_card',
-           'make_gallery', 'list_results', 'split_readme', 'module_of', 'group_modules', 'as_rst', 'add_docments',
-           'skip_fields', 'to_mathml', 'visit_math', 'visit_math_block', 'setup', 'make_toctree', 'write_notebooks',
-           'write_library', 'copy_logs', 'write_front', 'write_pages', 'check_out', 'build_site',
+           'find_writing_cell', 'find_table', 'write_thumbnail', 'caption_output', 'move_captions', 'prepare_notebook',
+           'make_card', 'make_gallery', 'list_results', 'split_readme', 'module_of', 'group_modules', 'as_rst',
+           'add_docments', 'skip_fields', 'to_mathml', 'visit_math', 'visit_math_block', 'setup', 'make_toctree',
+           'write_notebooks', 'write_library', 'copy_logs', 'write_front', 'write_pages', 'check_out', 'build_site',
            'build_from_arguments']
 
 # %% ../../nbs/api/report/25_site.ipynb #f7ee80ab
@@ -202,15 +202,12 @@ def find_figure(
                 if name: return page, find_drawing_cell(nb["cells"], k, name)
     return None
 
-# %% ../../nbs/api/report/25_site.ipynb #ea1c491b
-VARIANTS = re.compile("_(nearest|released)") # in the stem of a table that a notebook writes with other settings
-
-
-def find_table(
+# %% ../../nbs/api/report/25_site.ipynb #b4e35641
+def find_writing_cell(
     table,     # one of read_tables
     notebooks, # of read_notebooks
 ):
-    "Page of the notebook that writes a table and number of the cell, or None; a variant's are those of the usual one."
+    "Page of the notebook that names a table or shows it, and number of the cell; None where no notebook does."
     names = re.compile(rf'write_\w*table\([^"]*"{table["stem"]}"')
     markdown = lambda out: "".join(out.get("data", {}).get("text/markdown", ""))
     shown = lambda cell: "".join(map(markdown, cell.get("outputs", [])))
@@ -219,9 +216,20 @@ def find_table(
         for page, cells in pages.items():
             for k, cell in enumerate(cells):
                 if cell["cell_type"] == "code" and belongs(cell): return page, k
+
+# %% ../../nbs/api/report/25_site.ipynb #ea1c491b
+VARIANTS = re.compile("_(nearest|released)") # in the stem of a table that a notebook writes with other settings
+
+
+def find_table(
+    table,     # one of read_tables
+    notebooks, # of read_notebooks
+):
+    "Page of the notebook that writes a table and number of the cell, or None. One cell writes all variants of a table."
     usual = VARIANTS.sub("", table["stem"])
-    found = [t for t in keep_best(read_tables()) if t["stem"] == usual != table["stem"]]
-    return find_table(found[0], notebooks) if found else None
+    family = [t for t in keep_best(read_tables()) if VARIANTS.sub("", t["stem"]) == usual]
+    places = (find_writing_cell(t, notebooks) for t in [table, *family])
+    return next(filter(None, places), None)
 
 # %% ../../nbs/api/report/25_site.ipynb #05af508c
 def write_thumbnail(
