@@ -74,6 +74,7 @@ class LightTraining(UNetSettings):
     "How the set is trained, stage by stage."
     mip: int = 6            # of the first stage; 6: 62 x 93 pixels, 5: 125 x 187
     finetune: tuple = ()    # further stages: (mip, epochs, share of lr, beta, and batch size if another) each
+    finest: int = 0         # stages at finer mips than this are left out; 0: none is
     beta_held: bool = False # further stages have their beta from the beginning; else it rises from 0
     every_pair: bool = False # all pairs of the validation scenes' lights choose the radius; else one per light
     pairs: int = 4800       # pairs that the first stage sees; 0: `epochs` decides
@@ -88,7 +89,7 @@ class LightTraining(UNetSettings):
         epochs, size = self.pairs / n if self.pairs else self.epochs, self.batch_size
         first = dict(mip=self.mip, epochs=epochs, lr=self.lr, beta=self.beta, batch_size=size)
         further = [dict(mip=mip, epochs=epochs, lr=self.lr * share, beta=beta, batch_size=other[0] if other else size)
-                   for mip, epochs, share, beta, *other in self.finetune]
+                   for mip, epochs, share, beta, *other in self.finetune if mip >= self.finest]
         return [first, *further]
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #2e5edf03
