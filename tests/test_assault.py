@@ -54,6 +54,17 @@ def replaced(pairs, folder, save):
     return folder
 
 
+def replaced_all(pairs, folder, save):
+    "A copy of the pairs, in which each picture is what save(array (H, W, 3), path without suffix) writes."
+    import shutil
+    shutil.copytree(pairs, folder)
+    for old in [*folder.rglob("*.png")]:
+        with Image.open(old) as image: a = np.asarray(image.convert("RGB"))
+        old.unlink()
+        save(a, str(old.with_suffix("")))
+    return folder
+
+
 # F7: data folders
 
 
@@ -254,6 +265,7 @@ REFUSED = {
     "animated GIF named .png": (write_gif_as_png, "holds 2 pictures: save the one that is meant"),
     "animated WebP": (lambda a, stem: Image.fromarray(a).save(f"{stem}.webp", **two(a)), "holds 2 pictures"),
     "TIFF of two pages": (lambda a, stem: Image.fromarray(a).save(f"{stem}.tif", **two(a)), "holds 2 pictures"),
+    "16 bits among bytes": (write_png16, "have 8 bits per value and 1 have more: save all of them alike, or give"),
     "NaN": (lambda a, stem: np.save(f"{stem}.npy", np.where(a > 99, np.nan, a)), "holds values that are not finite"),
     "volume": (lambda a, stem: np.save(f"{stem}.npy", np.zeros((20, 20, 30))), "save one slice per file"),
     "objects": (lambda a, stem: np.save(f"{stem}.npy", np.array([{}] * 9), allow_pickle=True), "which is not a kind of real number"),
@@ -271,8 +283,6 @@ def test_f13_pictures_that_are_refused(said, pairs, tmp_path, name):
 
 CONVERTED = {
     "CMYK": (lambda a, stem: Image.fromarray(a).convert("CMYK").save(f"{stem}.jpg"), "has inks (CMYK), which become RGB"),
-    "16 bits a channel": (write_png16, "values from 0 to 65535 become 0 to 255"),
-    "floats": (lambda a, stem: np.save(f"{stem}.npy", a / 255), "values from 0 to 1 become 0 to 255"),
     "member of a .npz": (lambda a, stem: np.savez_compressed(f"{stem}.npz", a), ""),
     "opaque RGBA": (lambda a, stem: Image.fromarray(a).convert("RGBA").save(f"{stem}.png"), ""),
     "palette": (lambda a, stem: Image.fromarray(a).quantize(256).save(f"{stem}.png"), ""),
@@ -288,6 +298,21 @@ def test_f13_pictures_that_are_converted(said, pairs, tmp_path, name):
     assert (code, err) == (0, "") and part in out
     a, b = own_files.read_pairs(pairs), own_files.read_pairs(folder)
     assert (a.images.float() - b.images.float()).abs().mean() < 9
+
+
+DEEP = {
+    "16 bits a channel": (write_png16, "values from 0 to 65535 become 0 to 255"),
+    "floats": (lambda a, stem: np.save(f"{stem}.npy", a / 255), "values from 0 to 1 become 0 to 255"),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_f13_pictures_of_more_than_bytes(said, pairs, tmp_path, name):
+    save, part = DEEP[name]
+    folder = replaced_all(pairs, tmp_path / "scans", save)
+    code, out, err = said("learn", folder, "--check")
+    assert (code, err) == (0, "") and part in out
+    assert torch.equal(own_files.read_pairs(pairs).images, own_files.read_pairs(folder).images)
 
 
 def test_f12_photographs_are_refused_by_their_headers(said, tmp_path):

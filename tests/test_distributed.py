@@ -32,6 +32,7 @@ def test_same_curve(curves, name):
     assert one.keys() == two.keys() and len(one["loss"]) == 12
     for field in one:
         assert two[field][0] == pytest.approx(one[field][0], rel=1e-5, abs=1e-6), field
-        few = dict(abs=2.1 / 32) if field == "accuracy" else dict(rel=1e-2, abs=1e-5) # an image on the edge may fall to either side
+        edge = 4.1 if name == "cvae_adversarial" else 2.1 # images on the edge, which may fall to either side; adversaries are choices
+        few = dict(abs=edge / 32) if field == "accuracy" else dict(rel=1e-2, abs=1e-5)
         assert two[field] == pytest.approx(one[field], **few), field
     assert one["loss"][0] != one["loss"][1]

@@ -537,7 +537,7 @@ def describe_module(
     return dict(weights=digest(*state.values()), parts=digest(text.encode()))
 
 
-MODULE_FIELDS = frozenset(vars(torch.nn.Module()))
+MODULE_FIELDS = frozenset(vars(torch.nn.Module())) | {"_is_accelerate_prepared"} # accelerate marks what it has trained
 
 
 def find_hidden(
