@@ -279,6 +279,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                     'pertnb.core.device.frozen': ('api/core/device.html#frozen', 'pertnb/core/device.py'),
                                     'pertnb.core.device.full_precision': ('api/core/device.html#full_precision', 'pertnb/core/device.py'),
                                     'pertnb.core.device.is_bf16_fast': ('api/core/device.html#is_bf16_fast', 'pertnb/core/device.py'),
+                                    'pertnb.core.device.keep_freed_memory': ( 'api/core/device.html#keep_freed_memory',
+                                                                              'pertnb/core/device.py'),
                                     'pertnb.core.device.training_autocast': ( 'api/core/device.html#training_autocast',
                                                                               'pertnb/core/device.py'),
                                     'pertnb.core.device.training_precision': ( 'api/core/device.html#training_precision',

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from functools import wraps
 from fastcore.basics import patch
-from ..core.device import choose_device
+from ..core.device import choose_device, keep_freed_memory
 from ..core.paths import provenance, runs_dir, shorten_path
 from ..core.rows import read_rows, write_rows
 from ..data.images import resolve_data
@@ -103,6 +103,7 @@ class Section:
         settings,    # dataclass with preset, data and seed
         device=None, # torch.device or its name; default: best_device()
     ):
+        keep_freed_memory()
         self.settings, self.device = settings, choose_device(device)
         self.started = time.perf_counter()
         self.earlier = 0. # seconds of trainings that were done before and read here

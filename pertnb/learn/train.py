@@ -27,7 +27,7 @@ from tqdm import tqdm
 from ..core import memo
 from ..core.checks import check_number
 from ..core.clock import DEADLINE, check_time, is_time_up
-from ..core.device import COMPILE, as_written, choose_device, compile_module, frozen
+from ..core.device import COMPILE, as_written, choose_device, compile_module, frozen, keep_freed_memory
 from ..core.device import training_autocast, training_precision, widen_outputs
 from .muon import Muon
 from .parallel import share_batch_norm
@@ -480,6 +480,7 @@ def fit(
 ):
     "Train or load: returns the module (eval mode) and its log as a DataFrame; folder and time in `log.attrs`."
     device = choose_device(device)
+    keep_freed_memory()
     kept = memo.place(name, fit, build=build, loss=loss, index=index, schedule=schedule, seed=seed,
                       validate=validate, log_every=log_every, precision=training_precision(device), order=order)
     with torch.random.fork_rng(devices=[]):
