@@ -136,7 +136,7 @@ def as_written():
 
 # %% ../../nbs/api/core/00b_device.ipynb #1019fa40
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3 # of glibc's mallopt
-KEPT_MEMORY = {M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 2**26, M_MMAP_THRESHOLD: 2**25} # bytes; the last is the most it takes
+KEPT_MEMORY = {M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 2**26, M_MMAP_THRESHOLD: 2**25} # bytes; no more than glibc takes
 
 
 @cache
