@@ -17,9 +17,10 @@ FAULTS = "lines", "cells", "tuples" # over WIDEST characters; over TALLEST lines
 
 
 def files():
-    "Notebooks and modules whose code people write or read; _modidx is generated."
+    "Notebooks, modules and tools whose code people write or read; _modidx is generated."
     notebooks = [p for p in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts]
-    return sorted(notebooks) + sorted(p for p in (ROOT / "pertnb").rglob("*.py") if p.name != "_modidx.py")
+    modules = [p for p in (ROOT / "pertnb").rglob("*.py") if p.name != "_modidx.py"]
+    return [*sorted(notebooks), *sorted(modules), *sorted((ROOT / "tools").glob("*.py"))]
 
 
 def is_experiment(path): return path.parent.name == "nbs" and re.match(r"\d\d_", path.name) is not None

@@ -1,10 +1,11 @@
-"""Are the points of the packaged set that count as blank really blank? Rows, a log and a picture, from 1,000 test images.
+"""Are the points of the packaged set that count as blank really blank? Rows, a log and a picture, from 1,000 test
+images.
 
     python tools/blank_points.py
 
-AutoPGD (60 steps, 3 starts) looks for the darkest, the lightest and the flattest point of each set. `excess.find_blank` says which of
-them count as black, white or flat, beside the real corruptions of the same image. Rows that were landed are read; the picture is of
-the points that count.
+AutoPGD (60 steps, 3 starts) looks for the darkest, the lightest and the flattest point of each set.
+`excess.find_blank` says which of them count as black, white or flat, beside the real corruptions of the same image.
+Rows that were landed are read; the picture is of the points that count.
 """
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -23,7 +24,7 @@ from pertnb.report.tables import markdown_table
 from package_classifier import landed_file, write_rows  # beside this file
 
 N, STEPS, STARTS, READER = 1000, 60, 3, "cifar10c"
-KINDS = {"black": "dark", "white": "light", "flat": "flat"}  # kind of a blank point: aim of the search, as of excess.AIMS
+KINDS = {"black": "dark", "white": "light", "flat": "flat"}  # kind of a blank point: aim of the search (excess.AIMS)
 MEASURES = {"dark": "brightness", "light": "brightness", "flat": "contrast"}
 
 
@@ -86,29 +87,32 @@ def tabulate(found):
 def tell_near(rows):
     "How many sets would count at other thresholds, in one sentence per kind."
     white, real_white = 1 - rows.light, 1 - rows.real_light
-    bright = ", ".join(f"{((white < t) & (white < excess.FLAT * real_white)).sum()} at {1 - t:.3f}" for t in (.01, .015, .02, .025))
+    near = white < excess.FLAT * real_white
+    bright = ", ".join(f"{((white < t) & near).sum()} at {1 - t:.3f}" for t in (.01, .015, .02, .025))
     flat = ", ".join(f"{(rows.flat < t * rows.real_flat).sum()} at {t:.0%}" for t in (.4, .45, .5, .55))
-    return (f"The thresholds decide: white points, by the brightness from which they count: {bright}; flat ones, by the share of "
-            f"the flattest real contrast below which they count: {flat}.")
+    return (f"How many count depends on the thresholds. White points, by the brightness from which they count: "
+            f"{bright}. Flat ones, by the share of the flattest real contrast below which they count: {flat}.")
 
 
 def describe(rows, found, source):
     "The log, in Markdown."
     counts = ", ".join(f"{(found.kind == kind).sum()} {kind}" for kind in KINDS)
     low, high = proportion_confint(found.image.nunique(), len(rows), method="wilson")
-    read = ", ".join(f"{100 * rows[f'read_{aim}'].mean():.1f}% of the {word} points ({100 * rows[f'read_real_{aim}'].mean():.1f}% of "
-                     f"the {word} real corruptions)" for aim, word in dict(dark="darkest", light="lightest", flat="flattest").items())
+    words, share = dict(dark="darkest", light="lightest", flat="flattest"), lambda column: 100 * rows[column].mean()
+    read = ", ".join(f"{share(f'read_{aim}'):.1f}% of the {word} points ({share(f'read_real_{aim}'):.1f}% of the "
+                     f"{word} real corruptions)" for aim, word in words.items())
+    n = found.image.nunique()
     return f"""# The points of the packaged set that count as blank
 
 Made by `python tools/blank_points.py`: data cifar10, seed {source["seed"]}, {len(rows):,} test images, all 12
 corruptions and the image itself; AutoPGD, {STEPS} steps, {STARTS} starts; float32, {source["device"]}, commit
-{source["commit"]}. *Brightness* is the mean and *contrast* the standard deviation over the values of an image. A point counts as black
-below a brightness of {excess.DARK}, as white above {excess.LIGHT}, if no real corruption of its image comes half as near to that; as flat
-below half the contrast of the flattest real corruption.
+{source["commit"]}. *Brightness* is the mean and *contrast* the standard deviation over the values of an image. A point
+counts as black below a brightness of {excess.DARK}, as white above {excess.LIGHT}, if no real corruption of its image
+comes half as near to that; as flat below half the contrast of the flattest real corruption.
 
-**{found.image.nunique()} of {len(rows):,} sets ({found.image.nunique() / len(rows):.1%}, 95% interval {low:.1%} to {high:.1%}) hold a blank
-point: {counts}.** The classifier trained on corruptions reads {found.read.sum()} of these {len(found)} points, and {found.read_real.sum()} of the real
-corruptions that are most like them. Over all sets it reads {read}.
+**{n} of {len(rows):,} sets ({n / len(rows):.1%}, 95% interval {low:.1%} to {high:.1%}) hold a blank point:
+{counts}.** The classifier trained on corruptions reads {found.read.sum()} of these {len(found)} points, and
+{found.read_real.sum()} of the real corruptions that are most like them. Over all sets it reads {read}.
 
 {tell_near(rows)}
 
@@ -116,7 +120,8 @@ corruptions that are most like them. Over all sets it reads {read}.
 
 ![Images, their most extreme real corruption, and the blank point of their sets](blank_overnight.png)
 
-Top: the images; middle: their lightest (or flattest) real corruption; bottom: the lightest (or flattest) point of their sets.
+Top: the images; middle: their lightest (or flattest) real corruption; bottom: the lightest (or flattest) point of
+their sets.
 """
 
 

@@ -1,11 +1,12 @@
-"""Train classifiers of notebooks 05 and 06 at preset `overnight`, judge them, and write them with their cards to pertnb/weights.
+"""Train classifiers of notebooks 05 and 06 at preset `overnight`, judge them, and write them with their cards to
+pertnb/weights.
 
     python tools/package_classifier.py [METHOD ...] [noise_wide ...] [--unjudged | --more] [-p FIELD VALUE ...]
 
-What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone; --more attacks
-the test images that the rows of a packaged classifier lack, 250 at a time, and adds theirs; -p changes a setting of the notebook, and
-the card has it. A classifier of a noise is judged by the decisions of the sequential test. Last, the table of notebook 05 and its two
-figures are made of all rows that are there.
+What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone;
+--more attacks the test images that the rows of a packaged classifier lack, 250 at a time, and adds theirs; -p changes
+a setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions of the sequential
+test. Last, the table of notebook 05 and its two figures are made of all rows that are there.
 """
 import argparse
 import hashlib
@@ -40,7 +41,8 @@ def write_accuracies(section, rows, method):
     "Write the rows per image of a classifier; its accuracies, for the card."
     columns = ["kind", "corruption", "eps", "image", "correct", "zero_gradients"]
     kinds = rows.groupby("kind", sort=False)
-    rows = pd.concat([kind.sort_values(["corruption", "eps", "image"]) for _, kind in kinds])  # so they take a third of the room
+    in_order = [kind.sort_values(["corruption", "eps", "image"]) for _, kind in kinds]  # takes a third of the room
+    rows = pd.concat(in_order)
     write_rows(section, rows[columns], f"classifier_{method}")
     table = robust.summarise(rows.assign(method=method))
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
@@ -82,8 +84,8 @@ def judge_noise(section, noise):
     says = [dict(kind=kind, eps=0., accuracy=100 * g.correct.mean(), n=g.image.nunique())
             for kind, g in predicted.groupby("kind", sort=False)]
     asked = rows.assign(held=rows.certified & rows.correct).groupby("radius")
-    return says + [dict(kind="certified", eps=r, accuracy=100 * g.held.mean(), draws=g.draws.mean(), n=g.image.nunique())
-                   for r, g in asked]
+    certified = lambda g: dict(accuracy=100 * g.held.mean(), draws=g.draws.mean(), n=g.image.nunique())
+    return says + [dict(kind="certified", eps=r, **certified(g)) for r, g in asked]
 
 
 def save(section, name, model, log, **card):
@@ -126,7 +128,7 @@ def keep_common(rows):
 
 
 def tabulate(section):
-    "Write table:cifar10c_robustness and its figures of the rows of all packaged classifiers, and print what the worst case says."
+    "Write table:cifar10c_robustness and its figures of all packaged classifiers, and print what the worst case says."
     weights, files = package_root() / "weights", {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
     names = {m: name for m, name in robust.METHODS.items() if files[m].exists()}
     cards = {m: json.loads((weights / f"classifier_{m}.json").read_text()) for m in names}
@@ -138,13 +140,15 @@ def tabulate(section):
     seconds, settings = sum(card["seconds"] for card in cards.values()), section.robust
     epochs = ", ".join(f"{names[m]} {card['schedule']['epochs']:g}" for m, card in cards.items())
     caption = (f"Accuracy (%) on {judged:,} test images, clean and corrupted, and on {attacked:,} under attack: "
-               f"{settings.pgd_steps} steps of PGD of ε/20; worst: also {settings.strong_steps} of AutoPGD on each of two "
-               f"losses, at the quartiles and the full radius ({section.set(settings).eps:.1f}) of the packaged set. "
+               f"{settings.pgd_steps} steps of PGD of ε/20; worst: also {settings.strong_steps} of AutoPGD on each of "
+               f"two losses, at the quartiles and the full radius ({section.set(settings).eps:.1f}) of the packaged "
+               "set. "
                f"Network {settings.classifier}; passes over 49,000 images: {epochs}.")
     source = provenance(section.preset, section.data, section.seed, judged, seconds, "cpu")
     source |= dict(device=cards["standard"]["device"], precision=cards["standard"]["precision"])
     section.write_table(table.drop(columns=["accuracy", "method"]), "cifar10c_robustness", source, caption)
-    section.save_figure(plots.radius_curves(table, names), "cifar10c_robustness_curve", source, cifar10c_plots.caption_curves(table))
+    fig, caption = plots.radius_curves(table, names), cifar10c_plots.caption_curves(table)
+    section.save_figure(fig, "cifar10c_robustness_curve", source, caption)
     by = cifar10c_plots.accuracy_by_corruption(rows)
     fig, caption = cifar10c_plots.corruption_dots(by, names), cifar10c_plots.caption_corruptions(by)
     section.save_figure(fig, "cifar10c_by_corruption", source, caption)

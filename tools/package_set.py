@@ -2,8 +2,9 @@
 
     python tools/package_set.py [NAME] [--run FOLDER | --again | --measure] [--n-test 1000]
 
---run takes the weights of a training that already exists (finished, or its last checkpoint); --again mends the set that the package has once
-more, and its card goes on; --measure leaves the set as it is and measures it. The settings are those of preset `overnight`.
+--run takes the weights of a training that already exists (finished, or its last checkpoint); --again mends the set
+that the package has once more, and its card goes on; --measure leaves the set as it is and measures it. The settings
+are those of preset `overnight`.
 """
 import argparse
 import hashlib
@@ -53,8 +54,8 @@ def learn_anew(args, settings, fit, validation):
 
 def check_recipe(card, settings):
     "SystemExit unless the card's set was made by these settings: what it goes on with would not be what its card says."
-    made = card["settings"]
-    other = [k for k, v in json.loads(json.dumps(asdict(settings))).items() if k not in ("n_test", "n_show") and made.get(k) != v]
+    made, asked = card["settings"], json.loads(json.dumps(asdict(settings)))
+    other = [k for k, v in asked.items() if k not in ("n_test", "n_show") and made.get(k) != v]
     if other: raise SystemExit(f"the packaged set was made by other settings ({', '.join(other)}): train it anew")
 
 
@@ -80,7 +81,8 @@ def measure_set(pset, test, seed):
     "The card's numbers, on every corruption of every test image: the six metrics, and what the set holds beside."
     x, x_tilde, image, _ = pairs.evaluation_pairs(test)
     rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", seed)).assign(image=image.numpy())
-    found = say("test", {r.metric: dict(mean=r.mean, se=r.se) for r in quality.mean_metrics(rows).itertuples(index=False)})
+    means = quality.mean_metrics(rows).itertuples(index=False)
+    found = say("test", {r.metric: dict(mean=r.mean, se=r.se) for r in means})
     contents = dict(inside=float((rows.norm <= pset.eps).mean()),
                     reached=float((rows.pgd_ae <= excess.TOLERANCE).mean()))
     for severity in SEVERITIES:
@@ -96,7 +98,7 @@ def measure_set(pset, test, seed):
 
 
 def measure_legible(pset, test, seed):
-    "% of answers of the packaged classifier of corruptions that are right, also at points attacked through the standard one."
+    "% right of the packaged classifier of corruptions, also at points attacked through the standard one."
     reader, attacked = (packaged_classifier(method) for method in ("cifar10c", "standard"))
     i = test.index
     rows = excess.measure_legibility(pset, reader, attacked, test.images[i], test.labels[i], test.corrupted[:, i],
@@ -107,7 +109,8 @@ def measure_legible(pset, test, seed):
 def measure_packaged(path, n, seed):
     "The card of the packaged set, with its numbers measured again on n test images."
     card = json.loads(path.with_suffix(".json").read_text())
-    if hashlib.sha256(path.read_bytes()).hexdigest() != card["sha256"]: raise SystemExit(f"{path} is not the file of its card")
+    if hashlib.sha256(path.read_bytes()).hexdigest() != card["sha256"]:
+        raise SystemExit(f"{path} is not the file of its card")
     test = pairs.load_views("cifar10", "test", n=n)
     measured = measure_set(sets.load_set(path), test, seed)
     source = provenance(card["preset"], card["data"], seed, len(test), 0., "cpu")
@@ -138,7 +141,8 @@ def main():
     fit, validation = pairs.split_by_seed(views, settings.seed)
     learned, log, seconds = read_packaged(path, settings) if args.again else learn_anew(args, settings, fit, validation)
     before = learned.info["mended"]
-    pset, mending = mend.mend(learned, pairs.PairsOf(fit, pad=settings.pad), settings.plan()["plan"], settings.seed, progress=False)
+    source, plan = pairs.PairsOf(fit, pad=settings.pad), settings.plan()["plan"]
+    pset, mending = mend.mend(learned, source, plan, settings.seed, progress=False)
     seconds = seconds | dict(mending=seconds["mending"] + float(mending.seconds.sum()))
     more = dict(note=args.note, pairs=len(fit) * len(fit.names), steps=pset.info["steps"],
                 validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)

@@ -1,10 +1,12 @@
-"""What of each corruption do the packaged sets hold? Classifiers read real corruptions, and what the sets make of them.
+"""What of each corruption do the packaged sets hold? Classifiers read real corruptions, and what the sets make of
+them.
 
     python tools/read_reconstructions.py [--n 500]
 
-Each test image with each corruption is encoded and decoded again (its reconstruction); its latent is also decoded beside another image
-(a transfer: the corruption of one photograph on another). Where a classifier that was trained in the set reads the reconstructions
-but not the corruptions, the set lacks what makes them hard. The log goes to logs/reconstructions_overnight.md.
+Each test image with each corruption is encoded and decoded again (its reconstruction); its latent is also decoded
+beside another image (a transfer: the corruption of one photograph on another). Where a classifier that was trained in
+the set reads the reconstructions but not the corruptions, the set lacks what makes them hard. The log goes to
+logs/reconstructions_overnight.md.
 """
 import argparse
 
@@ -60,11 +62,12 @@ def describe(tables, source):
     "The log, in Markdown."
     text = [f"""# What the packaged sets hold of each corruption
 
-Made by `python tools/read_reconstructions.py`: data cifar10, seed {source["seed"]}, {source["n"]} test images x 12 corruptions, float32,
-{source["device"]}, commit {source["commit"]}. *Error*: of the reconstruction by the mean of the posterior, x 1000, mean squared.
-*‖u‖*: mean length of the latents. Then accuracies (%) of the packaged classifiers `standard` and `cvae_adversarial` (trained in the set
-`cifar10c`), on *real* corruptions, their *reconstruction*, and the *transfer* of the latent to another image. Where a reconstruction is read
-far better than what it reconstructs, the set lacks what makes the corruption hard, and training in the set can't teach it."""]
+Made by `python tools/read_reconstructions.py`: data cifar10, seed {source["seed"]}, {source["n"]} test images x 12
+corruptions, float32, {source["device"]}, commit {source["commit"]}. *Error*: of the reconstruction by the mean of
+the posterior, x 1000, mean squared. *‖u‖*: mean length of the latents. Then accuracies (%) of the packaged
+classifiers `standard` and `cvae_adversarial` (trained in the set `cifar10c`), on *real* corruptions, their
+*reconstruction*, and the *transfer* of the latent to another image. Where a reconstruction is read far better than
+what it reconstructs, the set lacks what makes the corruption hard, and training in the set can't teach it."""]
     for name, table in tables.items():
         shown = table.copy()
         shown["error"], shown["‖u‖"] = table["error"].map("{:.2f}".format), table["‖u‖"].map("{:.1f}".format)
@@ -81,7 +84,8 @@ def main():
     views = load_views("cifar10", "test", n=n)
     tables = {name: read_set(name, views, seed) for name in SETS}
     source = provenance("overnight", "cifar10", seed, n, 0, "cpu")
-    with atomic_write(repo_root() / "logs" / "reconstructions_overnight.md") as tmp: tmp.write_text(describe(tables, source))
+    path = repo_root() / "logs" / "reconstructions_overnight.md"
+    with atomic_write(path) as tmp: tmp.write_text(describe(tables, source))
     for name, table in tables.items(): print(name, table.round(2).to_string(), sep="\n")
 
 

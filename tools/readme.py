@@ -3,8 +3,9 @@
     python tools/readme.py          # write README.md
     python tools/readme.py --check  # exit 1 if README.md differs from what would be written
 
-Cells that begin with `#| hide` are left out, and links that are right in nbs/ are made right in the root. Once `git_url` of settings.ini is the
-repository's public address, buttons that open notebooks in Colab and Binder stand below the title.
+Cells that begin with `#| hide` are left out, and links that are right in nbs/ are made right in the root. Once
+`git_url` of settings.ini is the repository's public address, buttons that open notebooks in Colab and Binder stand
+below the title.
 """
 import posixpath
 import re
@@ -55,6 +56,7 @@ def readme(notebook):
 if __name__ == "__main__":
     text, path = readme(ROOT / "nbs" / "index.ipynb"), ROOT / "README.md"
     if sys.argv[1:] == ["--check"]:
-        if path.read_text(encoding="utf-8") != text: sys.exit("README.md differs from nbs/index.ipynb: run python tools/readme.py")
+        if path.read_text(encoding="utf-8") != text:
+            sys.exit("README.md differs from nbs/index.ipynb: run python tools/readme.py")
     else:
         path.write_text(text, encoding="utf-8")

@@ -2,7 +2,8 @@
 
     python tools/shrink_outputs.py [NOTEBOOK ...]
 
-Without names: all notebooks of the repository. What is a photograph is decided as for figures (`pertnb.report.plots.FEW_COLOURS`).
+Without names: all notebooks of the repository. What is a photograph is decided as for figures
+(`pertnb.report.plots.FEW_COLOURS`).
 """
 import argparse
 import base64

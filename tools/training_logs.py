@@ -49,8 +49,8 @@ def list_as_tuple(value):
 
 def describe(name, card, command):
     "What was run, on what, and what came of it."
-    facts = dict(machine=card["device"], precision=card.get("precision", "float32"), data=card["data"], images=f"{card['n']:,}",
-                 seed=card["seed"], commit=card["commit"], seconds=f"{card['seconds']:,.0f}")
+    facts = dict(machine=card["device"], precision=card.get("precision", "float32"), data=card["data"],
+                 images=f"{card['n']:,}", seed=card["seed"], commit=card["commit"], seconds=f"{card['seconds']:,.0f}")
     said = ", ".join(f"{k} {v}" for k, v in facts.items())
     lines = [f"```bash\n{command}\n```", f"{said[0].upper()}{said[1:]}."]
     if note := card.get("note"): lines.append(f"Note: {note}.")
@@ -59,9 +59,11 @@ def describe(name, card, command):
 
 def log_classifiers():
     "The log of the packaged classifiers."
-    lines = ["# Classifiers of CIFAR-10, preset overnight", "Made from their cards by `python tools/training_logs.py`. A row per "
-             "pass: loss and accuracy on the batches as they were trained on, validation: the loss on 1,000 images set aside, "
-             "by which the weights that are kept were chosen (under noise: those of the last pass). Seconds are of one core of a busy machine."]
+    lines = ["# Classifiers of CIFAR-10, preset overnight",
+             "Made from their cards by `python tools/training_logs.py`. A row per pass: loss and accuracy on the "
+             "batches as they were trained on, validation: the loss on 1,000 images set aside, by which the weights "
+             "that are kept were chosen (under noise: those of the last pass). Seconds are of one core of a busy "
+             "machine."]
     for method, title in {**METHODS, **{f"noise_{noise}": name_noise(noise) for noise in NOISES}}.items():
         name = f"classifier_{method}"
         if not (WEIGHTS / f"{name}.json").exists(): continue
@@ -73,13 +75,15 @@ def log_classifiers():
 
 def log_sets():
     "The log of the packaged sets."
-    lines = ["# Sets of common corruptions, preset overnight", "Made from their cards by `python tools/training_logs.py`. "
-             "In mending the decoder, excess is how far the worst points found lie from all corruptions of their image (mean squared "
-             "error), and over the share of them that lies too far. The cards keep some of the rows; the seconds named above each "
-             "table are those of all."]
+    lines = ["# Sets of common corruptions, preset overnight",
+             "Made from their cards by `python tools/training_logs.py`. In mending the decoder, excess is how far the "
+             "worst points found lie from all corruptions of their image (mean squared error), and over the share of "
+             "them that lies too far. The cards keep some of the rows; the seconds named above each table are those "
+             "of all."]
     for name in PACKAGED:
         card = read_card(name)
-        lines += [f"## {name}", *describe(name, card, f"python tools/package_set.py {name}"), "Training:", tabulate_log(card["log"])]
+        command = f"python tools/package_set.py {name}"
+        lines += [f"## {name}", *describe(name, card, command), "Training:", tabulate_log(card["log"])]
         if "mending" in card: lines += ["Mending:", tabulate_log(card["mending"])]
     return "\n\n".join(lines) + "\n"
 
