@@ -282,37 +282,24 @@ def test_f13_pictures_that_are_refused(said, pairs, tmp_path, name):
 
 
 CONVERTED = {
-    "CMYK": (lambda a, stem: Image.fromarray(a).convert("CMYK").save(f"{stem}.jpg"), "has inks (CMYK), which become RGB"),
-    "member of a .npz": (lambda a, stem: np.savez_compressed(f"{stem}.npz", a), ""),
-    "opaque RGBA": (lambda a, stem: Image.fromarray(a).convert("RGBA").save(f"{stem}.png"), ""),
-    "palette": (lambda a, stem: Image.fromarray(a).quantize(256).save(f"{stem}.png"), ""),
-    "upper case": (lambda a, stem: Image.fromarray(a).save(f"{stem}.PNG"), ""),
+    "CMYK": (replaced, lambda a, stem: Image.fromarray(a).convert("CMYK").save(f"{stem}.jpg"), "has inks (CMYK), which become RGB"),
+    "16 bits a channel": (replaced_all, write_png16, "values from 0 to 65535 become 0 to 255"),
+    "floats": (replaced_all, lambda a, stem: np.save(f"{stem}.npy", a / 255), "values from 0 to 1 become 0 to 255"),
+    "member of a .npz": (replaced, lambda a, stem: np.savez_compressed(f"{stem}.npz", a), ""),
+    "opaque RGBA": (replaced, lambda a, stem: Image.fromarray(a).convert("RGBA").save(f"{stem}.png"), ""),
+    "palette": (replaced, lambda a, stem: Image.fromarray(a).quantize(256).save(f"{stem}.png"), ""),
+    "upper case": (replaced, lambda a, stem: Image.fromarray(a).save(f"{stem}.PNG"), ""),
 }
 
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_f13_pictures_that_are_converted(said, pairs, tmp_path, name):
-    save, part = CONVERTED[name]
-    folder = replaced(pairs, tmp_path / "scans", save)
+    copy, save, part = CONVERTED[name]
+    folder = copy(pairs, tmp_path / "scans", save)
     code, out, err = said("learn", folder, "--check")
     assert (code, err) == (0, "") and part in out
     a, b = own_files.read_pairs(pairs), own_files.read_pairs(folder)
-    assert (a.images.float() - b.images.float()).abs().mean() < 9
-
-
-DEEP = {
-    "16 bits a channel": (write_png16, "values from 0 to 65535 become 0 to 255"),
-    "floats": (lambda a, stem: np.save(f"{stem}.npy", a / 255), "values from 0 to 1 become 0 to 255"),
-}
-
-
-@pytest.mark.parametrize("name", DEEP)
-def test_f13_pictures_of_more_than_bytes(said, pairs, tmp_path, name):
-    save, part = DEEP[name]
-    folder = replaced_all(pairs, tmp_path / "scans", save)
-    code, out, err = said("learn", folder, "--check")
-    assert (code, err) == (0, "") and part in out
-    assert torch.equal(own_files.read_pairs(pairs).images, own_files.read_pairs(folder).images)
+    assert (a.images.float() - b.images.float()).abs().mean() < (0.01 if copy is replaced_all else 9)
 
 
 def test_f12_photographs_are_refused_by_their_headers(said, tmp_path):
