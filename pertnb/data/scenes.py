@@ -7,8 +7,8 @@ __all__ = ['LLVM_PATTERNS', 'LOOKS', 'ROUND', 'WALLS', 'FLOORS', 'TOPS', 'LEGS',
            'SEEDS', 'find_llvm', 'load_renderer', 'Look', 'draw_noise', 'draw_pattern', 'draw_texture', 'Thing',
            'build_room', 'place_balls', 'draw_object', 'draw_objects', 'Plan', 'camera_frame', 'flash_aims',
            'build_furniture', 'plan_scene', 'lathe', 'make_bsdf', 'make_mesh', 'make_shape', 'build_scene',
-           'find_first_hits', 'make_lobes', 'make_bounce', 'trace', 'render_guides', 'smooth', 'halve', 'double',
-           'smooth_together', 'denoise', 'develop', 'render_scene', 'render_scenes']
+           'find_first_hits', 'make_lobes', 'make_bounce', 'trace', 'render_guides', 'smooth_image', 'halve_image',
+           'double_image', 'smooth_together', 'denoise', 'develop', 'render_scene', 'render_scenes']
 
 # %% ../../nbs/api/data/20_scenes.ipynb #fe509c12
 import colorsys
@@ -484,7 +484,7 @@ def make_bounce(
         sample, value = surface.sample(context, si, sampler.next_1d(active), sampler.next_2d(active), active)
         throughput = throughput * value
         depth = depth + 1
-        survive = dr.select(depth > 3, dr.minimum(dr.max(throughput), .95), 1.)
+        survive = dr.select(depth > 1, dr.minimum(2 * dr.max(throughput), .95), 1.)
         active = active & (depth < depth_max) & (sampler.next_1d(active) < survive)
         throughput = dr.select(active, throughput / dr.maximum(survive, 1e-6), 0.)
         return si.spawn_ray(si.to_world(sample.wo)), throughput, active, depth, total, sampler
@@ -536,7 +536,7 @@ def render_guides(
     return [np.ascontiguousarray(g, np.float32) for g in (guides[..., :3].clip(0, 1), guides[..., 3:6])]
 
 # %% ../../nbs/api/data/20_scenes.ipynb #5d1c07a1
-def smooth(
+def smooth_image(
     image,          # radiance (H, W, 3)
     guides,         # from render_guides
     quality="High", # or "Fast": at half the cost
@@ -549,7 +549,7 @@ def smooth(
     return np.array(oidn.denoise(image, albedo=albedo, normal=normal, hdr=True, quality=kind))
 
 # %% ../../nbs/api/data/20_scenes.ipynb #5d1c07a3
-def halve(
+def halve_image(
     image, # (H, W, C)
 ):
     "The means of squares of 2 x 2 pixels; an odd last row or column counts twice."
@@ -558,7 +558,7 @@ def halve(
     return (image[::2, ::2] + image[1::2, ::2] + image[::2, 1::2] + image[1::2, 1::2]) / 4
 
 
-def double(
+def double_image(
     image, # (h, w, C)
     size,  # (H, W), at most twice as large
 ):
@@ -577,12 +577,12 @@ def smooth_together(
 ):
     "Images of a scene without grain: details are those of their mean, the light is each image's own."
     level = np.maximum(radiance.mean((1, 2, 3), keepdims=True), 1e-12)
-    whole = smooth((radiance / level).mean(0), guides)
-    small, small_guides = halve(whole), [halve(g) for g in guides]
+    whole = smooth_image((radiance / level).mean(0), guides)
+    small, small_guides = halve_image(whole), [halve_image(g) for g in guides]
     out = np.empty_like(radiance)
     for image, scale, place in zip(radiance, level, out):
-        own = smooth(halve(image) / scale, small_guides, "Fast")
-        place[:] = scale * whole * double((own + stray) / (small + stray), whole.shape[:2])
+        own = smooth_image(halve_image(image) / scale, small_guides, "Fast")
+        place[:] = scale * whole * double_image((own + stray) / (small + stray), whole.shape[:2])
     return out
 
 # %% ../../nbs/api/data/20_scenes.ipynb #5d1c07a6
@@ -593,10 +593,10 @@ def denoise(
 ):
     "Radiance without grain, of the same shape."
     guides = render_guides(scene)
-    if not quick: return np.stack([smooth(r, guides) for r in radiance])
+    if not quick: return np.stack([smooth_image(r, guides) for r in radiance])
     aimed = np.isin(np.arange(N_LIGHTS), FRONTAL)
     out = np.empty_like(radiance)
-    out[aimed] = [smooth(r, guides, "Fast") for r in radiance[aimed]] # their shadows are sharp
+    out[aimed] = [smooth_image(r, guides, "Fast") for r in radiance[aimed]] # their shadows are sharp
     out[~aimed] = smooth_together(radiance[~aimed], guides)
     return out
 
