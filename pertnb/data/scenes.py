@@ -7,8 +7,8 @@ __all__ = ['LLVM_PATTERNS', 'LOOKS', 'ROUND', 'WALLS', 'FLOORS', 'TOPS', 'LEGS',
            'SEEDS', 'find_llvm', 'load_renderer', 'Look', 'draw_noise', 'draw_pattern', 'draw_texture', 'Thing',
            'build_room', 'place_balls', 'draw_object', 'draw_objects', 'Plan', 'camera_frame', 'flash_aims',
            'build_furniture', 'plan_scene', 'lathe', 'make_bsdf', 'make_mesh', 'make_shape', 'build_scene',
-           'find_first_hits', 'make_lobes', 'make_bounce', 'trace', 'denoise', 'develop', 'render_scene',
-           'render_scenes']
+           'find_first_hits', 'make_lobes', 'make_bounce', 'trace', 'render_guides', 'smooth_image', 'halve_image',
+           'double_image', 'smooth_together', 'denoise', 'develop', 'render_scene', 'render_scenes']
 
 # %% ../../nbs/api/data/20_scenes.ipynb #fe509c12
 import colorsys
@@ -354,9 +354,7 @@ def make_bsdf(
     mi, _ = load_renderer()
     look = LOOKS[thing.material]
     colours, surface, rough = thing.look or (draw_texture(look, rng), look.surface, rng.uniform(*look.rough))
-    repeats = max(1, max(thing.size, default=1)) # of the texture: one per metre
-    to_uv = mi.ScalarTransform4f().scale([repeats, repeats, 1])
-    image = dict(type="bitmap", bitmap=mi.Bitmap(colours), raw=True, to_uv=to_uv)
+    image = dict(type="bitmap", bitmap=mi.Bitmap(colours), raw=True)
     if surface == "glass": return dict(type="dielectric", int_ior=1.5, specular_transmittance=image)
     if surface == "clear":
         return dict(type="roughdielectric", int_ior=1.49, alpha=rough, specular_transmittance=image)
@@ -403,7 +401,12 @@ def make_shape(
     to_world = moved.rotate([0, 0, 1], float(np.degrees(thing.turn)))
     if not thing.size: return make_mesh(thing, name, surface, to_world)
     half = [float(s) / 2 for s in thing.size]
-    return dict(type="cube", to_world=to_world.translate([0, 0, half[2]]).scale(half), bsdf=surface)
+    to_world = to_world.translate([0, 0, half[2]]).scale(half)
+    box = mi.load_dict(dict(type="cube", id=name, to_world=to_world, bsdf=surface))
+    parameters = mi.traverse(box)
+    parameters["vertex_texcoords"] = parameters["vertex_texcoords"] * max(1, *thing.size) # one texture per metre
+    parameters.update()
+    return box
 
 # %% ../../nbs/api/data/20_scenes.ipynb #726bf762
 def build_scene(
@@ -435,11 +438,11 @@ def find_first_hits(
     y, x = mi.Float(pixel // W), mi.Float(pixel % W)
     ray, _ = scene.sensors()[0].sample_ray(0., .5, mi.Point2f((x + .5) / W, (y + .5) / H), mi.Point2f(.5))
     hit = scene.ray_intersect_preliminary(ray)
-    out = np.full(H * W, -1)
-    for s in scene.shapes():
-        here = np.array(hit.shape == mi.ShapePtr(s)) & np.array(hit.is_valid())
-        out[here] = int(s.id()[1:])
-    return out.reshape(H, W)
+    number = lambda shapes: np.array(dr.reinterpret_array(mi.UInt32, shapes))
+    known = {int(number(mi.ShapePtr(s))[0]): int(s.id()[1:]) for s in scene.shapes()}
+    table = np.full(max(known) + 1, -1)
+    table[list(known)] = list(known.values())
+    return table[number(dr.select(hit.is_valid(), hit.shape, None))].reshape(H, W)
 
 # %% ../../nbs/api/data/20_scenes.ipynb #2a5e13e4
 def make_lobes(
@@ -481,7 +484,7 @@ def make_bounce(
         sample, value = surface.sample(context, si, sampler.next_1d(active), sampler.next_2d(active), active)
         throughput = throughput * value
         depth = depth + 1
-        survive = dr.select(depth > 3, dr.minimum(dr.max(throughput), .95), 1.)
+        survive = dr.select(depth > 1, dr.minimum(2 * dr.max(throughput), .95), 1.)
         active = active & (depth < depth_max) & (sampler.next_1d(active) < survive)
         throughput = dr.select(active, throughput / dr.maximum(survive, 1e-6), 0.)
         return si.spawn_ray(si.to_world(sample.wo)), throughput, active, depth, total, sampler
@@ -494,7 +497,7 @@ def trace(
     flash,   # where the flash is
     weights, # from make_lobes
     size,    # (height, width)
-    spp,     # paths per pixel
+    spp,     # paths per pixel, at least
     seed,    # of the paths
     clamp=.3, # largest indirect contribution
     depth_max=6, # vertices of a path
@@ -502,12 +505,15 @@ def trace(
     "Radiance (K, H, W, 3), float32, one image per weight."
     mi, dr = load_renderer()
     H, W = size
+    sampler = mi.load_dict(dict(type="multijitter", sample_count=spp))
+    spp = sampler.sample_count() # rounded up to a product of two like numbers, so that a grid has a cell for each path
+    sampler.set_samples_per_wavefront(spp)
     n = H * W * spp
-    sampler = mi.load_dict(dict(type="independent"))
     sampler.seed(seed, n)
-    pixel = dr.arange(mi.UInt32, n) // spp
-    at = mi.Point2f(mi.Float(pixel % W), mi.Float(pixel // W)) + sampler.next_2d()
-    ray, _ = scene.sensors()[0].sample_ray(0., .5, at / mi.Point2f(W, H), mi.Point2f(.5))
+    width, height, each = (dr.opaque(mi.UInt32, v) for v in (W, H, spp)) # no constants: one kernel for all sizes
+    pixel = dr.arange(mi.UInt32, n) // each
+    at = mi.Point2f(mi.Float(pixel % width), mi.Float(pixel // width)) + sampler.next_2d()
+    ray, _ = scene.sensors()[0].sample_ray(0., .5, at / mi.Point2f(mi.Float(width), mi.Float(height)), mi.Point2f(.5))
     flash = mi.Point3f(*(dr.opaque(mi.Float, float(v)) for v in flash))
     total = [mi.Color3f(0.) for _ in weights(mi.Vector3f(0, 0, 1))]
     state = mi.Ray3f(ray.o, ray.d), mi.Color3f(1.), mi.Bool(True), mi.UInt32(0), total, sampler
@@ -519,19 +525,80 @@ def trace(
     return np.stack(sums, -1).reshape(H, W, -1, 3).transpose(2, 0, 1, 3).astype(np.float32)
 
 # %% ../../nbs/api/data/20_scenes.ipynb #72b6cb38
-def denoise(
+def render_guides(
+    scene,  # from build_scene
+    spp=16, # rays per pixel
+):
+    "What has no grain in any light: colours in [0, 1] and directions of the surfaces, each float32 (H, W, 3)."
+    mi, _ = load_renderer()
+    integrator = mi.load_dict(dict(type="aov", aovs="albedo:albedo,normal:sh_normal"))
+    guides = np.array(mi.render(scene, integrator=integrator, spp=spp))
+    return [np.ascontiguousarray(g, np.float32) for g in (guides[..., :3].clip(0, 1), guides[..., 3:6])]
+
+# %% ../../nbs/api/data/20_scenes.ipynb #5d1c07a1
+def smooth_image(
+    image,          # radiance (H, W, 3)
+    guides,         # from render_guides
+    quality="High", # or "Fast": at half the cost
+):
+    "The image without grain."
+    oidn = import_module("mitsuba_oidn")
+    albedo, normal = map(np.ascontiguousarray, guides)
+    image = np.ascontiguousarray(image, np.float32)
+    kind = getattr(oidn.Quality, quality)
+    return np.array(oidn.denoise(image, albedo=albedo, normal=normal, hdr=True, quality=kind))
+
+# %% ../../nbs/api/data/20_scenes.ipynb #5d1c07a3
+def halve_image(
+    image, # (H, W, C)
+):
+    "The means of squares of 2 x 2 pixels; an odd last row or column counts twice."
+    H, W = image.shape[:2]
+    image = np.pad(image, ((0, H % 2), (0, W % 2), (0, 0)), mode="edge")
+    return (image[::2, ::2] + image[1::2, ::2] + image[::2, 1::2] + image[1::2, 1::2]) / 4
+
+
+def double_image(
+    image, # (h, w, C)
+    size,  # (H, W), at most twice as large
+):
+    "The image enlarged, linear between the middles of its pixels."
+    for _ in range(2): # rows, then columns as rows
+        far = np.pad(image, ((1, 1), (0, 0), (0, 0)), mode="edge")
+        image = np.stack([.75 * image + .25 * far[:-2], .75 * image + .25 * far[2:]], 1)
+        image = image.reshape(-1, *far.shape[1:]).transpose(1, 0, 2)
+    return image[:size[0], :size[1]]
+
+# %% ../../nbs/api/data/20_scenes.ipynb #5d1c07a5
+def smooth_together(
     radiance, # (K, H, W, 3)
-    scene,    # from build_scene
+    guides,   # from render_guides
+    stray=.01, # part of the mean brightness, added to both sides of a ratio
+):
+    "Images of a scene without grain: details are those of their mean, the light is each image's own."
+    level = np.maximum(radiance.mean((1, 2, 3), keepdims=True), 1e-12)
+    whole = smooth_image((radiance / level).mean(0), guides)
+    small, small_guides = halve_image(whole), [halve_image(g) for g in guides]
+    out = np.empty_like(radiance)
+    for image, scale, place in zip(radiance, level, out):
+        own = smooth_image(halve_image(image) / scale, small_guides, "Fast")
+        place[:] = scale * whole * double_image((own + stray) / (small + stray), whole.shape[:2])
+    return out
+
+# %% ../../nbs/api/data/20_scenes.ipynb #5d1c07a6
+def denoise(
+    radiance,    # (K, H, W, 3); K = 25 if quick
+    scene,       # from build_scene
+    quick=False, # smooth the images of lights that don't aim at the scene together
 ):
     "Radiance without grain, of the same shape."
-    mi, _ = load_renderer()
-    oidn = import_module("mitsuba_oidn")
-    integrator = mi.load_dict(dict(type="aov", aovs="albedo:albedo,normal:sh_normal"))
-    guides = np.array(mi.render(scene, integrator=integrator, spp=64))
-    albedo = np.ascontiguousarray(guides[..., :3].clip(0, 1), np.float32)
-    normal = np.ascontiguousarray(guides[..., 3:6], np.float32)
-    smooth = lambda r: np.array(oidn.denoise(np.ascontiguousarray(r), albedo=albedo, normal=normal, hdr=True))
-    return np.stack([smooth(r) for r in radiance])
+    guides = render_guides(scene)
+    if not quick: return np.stack([smooth_image(r, guides) for r in radiance])
+    aimed = np.isin(np.arange(N_LIGHTS), FRONTAL)
+    out = np.empty_like(radiance)
+    out[aimed] = [smooth_image(r, guides, "Fast") for r in radiance[aimed]] # their shadows are sharp
+    out[~aimed] = smooth_together(radiance[~aimed], guides)
+    return out
 
 # %% ../../nbs/api/data/20_scenes.ipynb #37de6a6a
 def develop(
@@ -544,7 +611,7 @@ def develop(
     else: bright = np.percentile(radiance.mean(-1), 70, axis=(1, 2))
     dark = np.percentile(radiance.mean(-1), 30, axis=(1, 2)) # a ball in the shade must not burn the rest out
     scale = np.minimum(gray / np.maximum(bright, 1e-9), .6 / np.maximum(dark, 1e-9))
-    v = np.clip(radiance * scale[:, None, None, None], 0, 1)
+    v = np.clip(radiance * scale[:, None, None, None].astype(radiance.dtype), 0, 1)
     v = np.where(v <= .0031308, 12.92 * v, 1.055 * np.maximum(v, 1e-9)**(1 / 2.4) - .055)
     return (v * 255 + .5).astype(np.uint8).transpose(0, 3, 1, 2)
 
@@ -564,7 +631,7 @@ def render_scene(
     traces = (trace(scene, p.flash, weights, size, spp // passes, 1000 * paths + k) for k in range(passes))
     radiance = sum(traces) / passes
     gray = next(k for k, t in enumerate(p.things) if t.role == "gray ball")
-    images = develop(denoise(radiance, scene), seen == gray)
+    images = develop(denoise(radiance, scene, quick=mip < 5), seen == gray)
     materials = np.array([MATERIALS.index(t.material) for t in p.things] + [0], np.uint8)
     return images, materials[seen]
 

@@ -104,7 +104,7 @@ def make_mnist(
 
 # %% ../../nbs/api/tools/29b_section_stages.ipynb #11cbfae7
 RENDERED = {"train": 165, "val": 25, "test": 30} # scenes of each part
-PATHS = 64 # per pixel at mip 3, as many as 256 at mip 4
+PATHS = 8 # per pixel at mip 3: 128 for each pixel of mip 5
 
 
 def find_mips(
