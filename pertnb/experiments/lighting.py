@@ -63,10 +63,10 @@ LIGHTING_PRESETS = dict(
                excess_steps=2),
     quick={},
     overnight=dict(AS_RELEASED, mip=5, finetune=((4, 100., .25, 1., 8), (3, 25., .025, 10., 4)), pairs=0,
-                   epochs=1000., n_pairs=150, n_searched=30, mend_images=6000, n_show=6),
-    fast=dict(PAPER_MI, epochs=300., n_pairs=750, n_searched=30, mend_images=20_000),
+                   epochs=1000., n_pairs=150, mend_images=6000, n_show=6),
+    fast=dict(PAPER_MI, epochs=300., n_pairs=750, mend_images=20_000),
     paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1., 32), (3, 25., .025, 10., 16)), epochs=1000.,
-               n_pairs=10_000, n_searched=30, excess_steps=60))
+               n_pairs=10_000, excess_steps=60))
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #0971195e
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class LightingSettings(QualitySettings, MendSettings, LightNetwork, LightTrainin
     n_test: int = 30        # test scenes, at most
     n_pairs: int = 40       # test pairs that are judged, at most; each scene has 25
     n_real: int = 25        # pairs of the official data set's test scenes, where other scenes trained
-    n_searched: int = 8     # test scenes whose sets are searched for their worst points, at most
+    n_searched: int = 30    # test scenes whose sets are searched for their worst points, at most
     excess_steps: int = 20
     mend_images: int = 800
     exposure_weight: float = 0. # what global under- and over-exposure costs in mending, beside the excess
