@@ -2379,6 +2379,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                           'pertnb/experiments/section.py'),
                                             'pertnb.experiments.section.Section.preset': ( 'api/experiments/section.html#section.preset',
                                                                                            'pertnb/experiments/section.py'),
+                                            'pertnb.experiments.section.Section.read_kept': ( 'api/experiments/section.html#section.read_kept',
+                                                                                              'pertnb/experiments/section.py'),
                                             'pertnb.experiments.section.Section.rows_file': ( 'api/experiments/section.html#section.rows_file',
                                                                                               'pertnb/experiments/section.py'),
                                             'pertnb.experiments.section.Section.save_figure': ( 'api/experiments/section.html#section.save_figure',

@@ -14,7 +14,6 @@ import torch
 import torch.nn as nn
 from fastcore.basics import patch
 from ..core.paths import runs_dir
-from ..core.rows import read_rows, write_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import resolve_data
 from ..data.pairs import evaluation_pairs, load_views, split_by_seed
@@ -107,13 +106,13 @@ class Bounds(Section):
         changes = [(name, v.item()) for name, values in LINEAR_RANGES.items() for v in values]
         at = lambda name, v: linear_rows(**LINEAR_BASE | {name: v}, n=s.n_linear, seed=s.seed)
         rows = [at(name, v) | dict(varied=name) for name, v in changes]
-        write_rows(self.rows_file("linear"), pd.DataFrame(rows))
+        self.keep("linear", pd.DataFrame(rows))
 
     def rows_file(self, stem):
         "Path of rows: linear, radii, alphas, or those of a set."
         return self.folder/f"{stem.replace(' ', '-').replace(',', '')}.csv"
 
-    def read(self, stem): return read_rows(self.rows_file(stem))
+    def read(self, stem): return self.read_kept(stem)
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #2eb6f1f8
 @patch
@@ -153,8 +152,7 @@ def measure(self: Bounds,
     gen = make_generator("theory", self.seed)
     rows = theory.evaluate_bounds(pset, x, x_tilde, gen, s.alpha, s.n_points, s.pgd_steps)
     rows = rows.assign(row=row, k=pset.latent, m=x[0].numel(), selected=pset.eps)
-    write_rows(self.rows_file(row), rows)
-    return len(rows)
+    return len(self.keep(row, rows))
 
 
 @patch
@@ -210,8 +208,8 @@ def measure_radii(self: Bounds):
     for alpha in ALPHAS:
         means = theory.bound_pairs(*moments, m, pset.eps, alpha)[["eps", "eps_moments", "delta"]].mean()
         by_alpha.append(dict(alpha=alpha, **means / [1, 1, m]))
-    write_rows(self.rows_file("radii"), pd.DataFrame(by_radius))
-    write_rows(self.rows_file("alphas"), pd.DataFrame(by_alpha))
+    self.keep("radii", pd.DataFrame(by_radius))
+    self.keep("alphas", pd.DataFrame(by_alpha))
 
 
 @patch

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 from ..core.random import make_generator
-from ..core.rows import read_rows
 from ..data.pairs import to_float
 from .section import Section, step
 from ..measure import excess
@@ -55,8 +54,8 @@ class SearchedSection(Section):
 
     def read_extremes(self):
         "The rows that `extremes` wrote, of all sets."
-        return pd.concat([read_rows(self.rows_file(f"extremes {row}")) for row in self.searched_rows()],
-                         ignore_index=True)
+        for row in self.searched_rows(): self.extremes(row)
+        return pd.concat([self.read_kept(f"extremes {row}") for row in self.searched_rows()], ignore_index=True)
 
     def draw_extremes(self,
         row, # of searched_rows()

@@ -15,7 +15,6 @@ import torch
 from fastcore.basics import patch
 from ..core.paths import package_root, runs_dir
 from ..core.random import make_generator
-from ..core.rows import read_rows
 from ..data.pairs import PAIRINGS, evaluation_pairs, load_views, split_by_seed, to_float
 from . import presets
 from .contents import ContentsSection, Searched
@@ -201,7 +200,7 @@ def measure(self: CorruptionSets,
 @patch
 def read_errors(self: CorruptionSets):
     "The rows that `measure` wrote; ValueError if PGD ended above its start."
-    rows = pd.concat([read_rows(self.rows_file(row)) for row in self.measured_sets()], ignore_index=True)
+    rows = pd.concat([self.read_kept(row) for row in self.measured_sets()], ignore_index=True)
     if (rows.pgd_ae > rows.enc_ae).any():
         raise ValueError("PGD AE must be at most Enc. AE in every row, since PGD keeps its best iterate: this is a bug")
     return rows
@@ -228,7 +227,7 @@ def measure_norms(self: CorruptionSets,
 @patch
 def read_norms(self: CorruptionSets):
     "The rows that `measure_norms` wrote."
-    return pd.concat([read_rows(self.rows_file(f"norms {row}")) for row in self.rows_of_norms()], ignore_index=True)
+    return pd.concat([self.read_kept(f"norms {row}") for row in self.rows_of_norms()], ignore_index=True)
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #6c9ca217
 def read_cell(

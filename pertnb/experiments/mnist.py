@@ -17,7 +17,6 @@ import pandas as pd
 import torch
 from ..core.paths import runs_dir
 from ..core.random import make_generator
-from ..core.rows import read_rows
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import class_names
 from ..data.pairs import split_by_seed
@@ -246,7 +245,7 @@ class MnistComparison(MnistEvaluation):
     @step
     def evaluated(self):
         "The rows of all evaluations, read from disk."
-        rows = pd.concat([read_rows(self.rows_file(row)) for row in self.rows], ignore_index=True)
+        rows = pd.concat([self.read_kept(row) for row in self.rows], ignore_index=True)
         if bad := int((rows.pgd_ae > rows.enc_ae).sum()):
             raise ValueError(f"in {bad} of {len(rows)} rows PGD ended farther away than it started: evaluate again")
         return rows
@@ -475,7 +474,7 @@ class Mnist(MnistLegible):
 
     def judged(self):
         "Accuracies of the classifiers, read from disk: row, column, value, method, low, high, n and more."
-        rows = [read_rows(self.rows_file(f"robust-{method}")) for method in DIGIT_METHODS]
+        rows = [self.read_kept(f"robust-{method}") for method in DIGIT_METHODS]
         table = summarise(pd.concat(rows, ignore_index=True))
         kinds = {"clean": "Clean", "random": "Random true", "worst": "Worst true"}
         radii = dict(zip(self.radii(), ("eps 50%", "eps full")))

@@ -107,6 +107,7 @@ class Section:
         self.settings, self.device = settings, choose_device(device)
         self.started = time.perf_counter()
         self.earlier = 0. # seconds of trainings that were done before and read here
+        self.written = set() # files of rows that this section has made
 
     @property
     def preset(self): return self.settings.preset
@@ -159,8 +160,19 @@ def keep(self: Section,
     rows, # DataFrame
 ):
     "Write rows into the section's folder; returns them as they are read back."
-    write_rows(self.rows_file(stem), rows)
-    return read_rows(self.rows_file(stem))
+    path = self.rows_file(stem)
+    write_rows(path, rows)
+    self.written.add(path)
+    return read_rows(path)
+
+
+@patch
+def read_kept(self: Section,
+    stem, # of the file
+):
+    "The rows that this section kept; ValueError if it did not: what lies there may be of other settings."
+    if (path := self.rows_file(stem)) in self.written: return read_rows(path)
+    raise ValueError(f"this section has not made the rows {stem!r} yet: run the step that makes them first")
 
 # %% ../../nbs/api/experiments/01a_section.ipynb #dfffe20f
 @patch
