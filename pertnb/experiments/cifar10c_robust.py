@@ -163,16 +163,6 @@ def judge_set(self: RobustCifar10C):
     s = self.cvae
     return judge_pairs(self.learned()[0], self.test_views(s.n_test)[0], s.pgd_steps, s.n_samples, self.seed)
 
-# %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #870ea355
-@patch
-def count_earlier(self: RobustCifar10C,
-    begin, # time.perf_counter() before the trainings
-    *logs, # of the trainings
-):
-    "Add the seconds of trainings that were read to `earlier`."
-    spent = time.perf_counter() - begin
-    self.earlier += max(0., sum(log.attrs["seconds"] for log in logs) - spent)
-
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #b39c7034
 def recipe_of(
     settings, # RobustSettings

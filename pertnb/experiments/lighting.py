@@ -13,6 +13,7 @@ __all__ = ['SMOKE_UNET', 'PAPER_UNET', 'AS_RELEASED', 'MENDED', 'PAPER_MI', 'LIG
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #aec8cde1
 import math
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -268,8 +269,10 @@ class LightingSet(LightingScenes):
         start = None if before < 0 else self.learn_control(list(self.stages)[before])[0].cvae
         train, validation = (self.at_stage(part, row) for part in ("train", "validation"))
         train = train.to(self.device) # only while this stage is trained: fine mips fill a GPU's memory
-        how = dict(device=self.device, progress=False)
-        return learn_lighting(settings, self.stages[row], train, validation, start, **how)
+        how, begin = dict(device=self.device, progress=False), time.perf_counter()
+        pset, log = learn_lighting(settings, self.stages[row], train, validation, start, **how)
+        self.count_earlier(begin, log)
+        return pset, log
 
     @property
     def pset(self): return self.learn(self.first)[0]
@@ -503,7 +506,10 @@ class LightingNetworks(LightingSet):
         start = self.classifier("mi")[0] if s.warm_start and method.startswith("cvae") else None
         schedule = Schedule(**s.training(len(train), start is not None))
         what = dict(seed=self.seed, options=self.options(method), device=self.device, progress=False)
-        return segment.train_segmenter(method, train, schedule, s.net(), self.pset, start, **what)
+        pset, begin = self.pset, time.perf_counter()
+        model, log = segment.train_segmenter(method, train, schedule, s.net(), pset, start, **what)
+        self.count_earlier(begin, log)
+        return model, log
 
     @step
     def images(self):

@@ -163,7 +163,7 @@ class MnistSets(MnistPairs):
         "Train (or read) the set of a row, and mend it if the settings say so: Learned."
         s, clock = self.settings, time.perf_counter()
         pset, log = self.train_set(row, epochs=share * s.epochs, mend_images=math.ceil(share * s.mend_images))
-        self.earlier += max(0., sum_seconds(log) - (time.perf_counter() - clock)) # of a training that was read
+        self.count_earlier(clock, log)
         return Learned(pset, log)
 
     @step

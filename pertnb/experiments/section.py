@@ -107,6 +107,7 @@ class Section:
         self.settings, self.device = settings, choose_device(device)
         self.started = time.perf_counter()
         self.earlier = 0. # seconds of trainings that were done before and read here
+        self.counted = set() # folders of the trainings of which these are
         self.written = set() # files of rows that this section has made
 
     @property
@@ -144,6 +145,19 @@ def source(self: Section,
     seconds = time.perf_counter() - self.started + self.earlier
     fields = dict(preset=self.preset, data=self.data, seed=self.seed, n=n, seconds=seconds, device=self.device)
     return provenance(**fields | more)
+
+# %% ../../nbs/api/experiments/01a_section.ipynb #de7ef0ef
+@patch
+def count_earlier(self: Section,
+    begin, # time.perf_counter() before the trainings
+    *logs, # of the trainings
+):
+    "Add the seconds of trainings that were read to `earlier`."
+    spent = time.perf_counter() - begin
+    logs = [*logs, *(log.attrs["mending"] for log in logs if "mending" in log.attrs)]
+    new = [log.attrs for log in logs if log.attrs.get("folder") not in self.counted] # packaged ones have no folder
+    self.counted.update(attrs["folder"] for attrs in new if "folder" in attrs)
+    self.earlier += max(0., sum(attrs["seconds"] for attrs in new) - spent)
 
 # %% ../../nbs/api/experiments/01a_section.ipynb #3cafc1ea
 @patch
