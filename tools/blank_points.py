@@ -152,7 +152,7 @@ def main():
     found = list_blank(rows)
     logs = package_root().parent / "logs"
     fig = draw(section, found)
-    with atomic_write(logs / "blank_overnight.png") as tmp: fig.savefig(tmp, format="png", dpi=100, bbox_inches="tight")
+    with atomic_write(logs / "blank_overnight.png") as tmp: fig.savefig(tmp, format="png", dpi=70, bbox_inches="tight")
     source = provenance(section.preset, section.data, section.seed, len(rows), 0, section.device)
     with atomic_write(logs / "blank_overnight.md") as tmp: tmp.write_text(describe(rows, found, source))
 

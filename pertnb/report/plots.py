@@ -135,13 +135,14 @@ def new_grid_axes(
     width,  # pixels of one image
     rows,   # labels at the left, or None
     cols,   # labels at the top, or None
-    cell,   # inches per side of an image
+    cell,   # inches of an image's longer side
     slant,  # whether the labels at the top are slanted
 ):
     "Axes in a new figure, with room for the canvas and its labels."
     left = 0.1 + 0.085 * max(map(len, rows or [""])) + 0.3 * slant
     top = 0.4 + slant * 0.06 * max(map(len, cols or [""]))
-    size = canvas.shape[1] / width * cell + left, canvas.shape[0] / height * cell + top
+    inch = max(height, width) / cell # pixels of an inch
+    size = canvas.shape[1] / inch + left, canvas.shape[0] / inch + top
     return plt.subplots(figsize=size)[1]
 
 # %% ../../nbs/api/report/12_plots.ipynb #fdc31bdd
@@ -151,7 +152,7 @@ def image_grid(
     cols=None,   # C labels, at the top
     titles=None, # R lists of C short texts, one above each image
     ax=None,     # axes to draw in; default: a new figure
-    cell=0.8,    # inches per side of an image in a new figure
+    cell=0.8,    # inches of an image's longer side in a new figure
 ):
     "A grid of images with labels; returns the axes."
     images = as_uint8(images)
