@@ -254,7 +254,11 @@ class Scenes:
     def draw(self, i, gen): return draw_light_pairs(self, i, gen)[:2]
     def all_views(self, i, gen): return draw_all_lights(self, i, gen)
     def held_out(self, gen): return all_light_pairs(self, gen)[:2]
-    def every_pair(self): return (all_light_pairs(self, None, apart)[:2] for apart in range(1, N_LIGHTS))
+    def every_pair(self, i):
+        "Scene i (a number) under its lights, uint8 (25, 3, H, W), and all pairs of two of them: two lights (600,)."
+        a, b = torch.cartesian_prod(torch.arange(N_LIGHTS), torch.arange(N_LIGHTS)).T.to(self.index.device)
+        return self.images[i], a[a != b], b[a != b]
+
     def on(self, index): return replace(self, index=index)
 
     def to(self, device):
@@ -386,10 +390,9 @@ def draw_all_lights(
 def all_light_pairs(
     scenes, # Scenes
     gen,    # torch.Generator on the CPU
-    apart=None, # x is the light so many places before x_tilde's, 1 to 24; None: a random one
 ):
     "Every light of every scene in use as x_tilde: x, x_tilde uint8 (n * 25, 3, H, W), scene and lights (n * 25,)."
     i, b = scenes.index.repeat_interleave(N_LIGHTS), torch.arange(N_LIGHTS).repeat(len(scenes)).to(scenes.index.device)
-    step = torch.randint(1, N_LIGHTS, b.shape, generator=gen).to(b.device) if apart is None else N_LIGHTS - apart
+    step = torch.randint(1, N_LIGHTS, b.shape, generator=gen).to(b.device)
     a = (b + step) % N_LIGHTS
     return scenes.gather(i, a), scenes.gather(i, b), i, a, b

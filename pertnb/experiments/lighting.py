@@ -32,7 +32,7 @@ from .presets import Source, experiment, resolve
 from .section import AS_PRINTED, MendSettings, PgdSettings, QualitySettings
 from .section import RiskSettings, TrainAttackSettings, VoteSettings, step
 from ..learn import segment
-from ..learn.learn import learn_lighting
+from ..learn.learn import learn_lighting, measure_every_pair
 from ..learn.train import Schedule
 from ..measure import quality
 from ..measure.theory import mass_within
@@ -64,8 +64,8 @@ LIGHTING_PRESETS = dict(
                latents=(4, 4, 2, 2), pool=(15, 23), features=2, pairs=8, pgd_steps=2, n_samples=2, mend_images=8,
                excess_steps=2),
     quick=MENDED,
-    overnight=dict(AS_RELEASED, **MENDED, mip=5, finetune=((4, 100., .25, 1., 8), (3, 25., .025, 10., 4)), pairs=0,
-                   epochs=1000., n_pairs=150, mend_images=6000, n_show=6),
+    overnight=dict(AS_RELEASED, **MENDED, mip=5, patch=4, finetune=((4, 100., .25, 1., 8), (3, 25., .025, 10., 4)),
+                   pairs=0, epochs=1000., n_pairs=75, mend_images=4000, n_show=6),
     fast=dict(PAPER_MI, **MENDED, epochs=300., n_pairs=750, mend_images=20_000),
     paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1., 32), (3, 25., .025, 10., 16)), epochs=1000.,
                n_pairs=10_000, excess_steps=60))
@@ -122,11 +122,15 @@ class LightingSettings(QualitySettings, MendSettings, LightNetwork, LightTrainin
     mend_images: int = 800
     exposure_weight: float = 0. # what global under- and over-exposure costs in mending, beside the excess
 
-    def plan(self):
-        "As of MendSettings, with the exposure's weight."
+    def plan(self,
+        mip=None, # of the stage (default: the first)
+    ):
+        "As of MendSettings, with the exposure's weight; at a finer mip fewer images, so that it sees as many pixels."
         asked = super().plan()
         if asked["plan"] is None: return asked
-        return dict(asked, plan=replace(asked["plan"], exposure=self.exposure_weight))
+        plan, share = asked["plan"], 1 if mip is None else 4.**(mip - self.mip)
+        few = dict(images=math.ceil(share * plan.images), batch_size=math.ceil(share * plan.batch_size))
+        return dict(asked, plan=replace(plan, exposure=self.exposure_weight, **few))
 
     def shared(self):
         "Settings of the perturbation set: these."
@@ -170,7 +174,7 @@ class Segmenting(UNetSettings):
 SMOKE_SEGMENT = dict(SMOKE_UNET, images_first=8, images=4)
 FAST_SEGMENT = dict(PAPER_UNET, warm_start=False, images_first=150_000, images=150_000)
 RELEASED_SEGMENT = dict(epochs=400., batch_size=128, lr=.01, first=0., weight_decay=0.)
-OVERNIGHT_SEGMENT = dict(RELEASED_SEGMENT, images=20_000, micro=32, n_show=6)
+OVERNIGHT_SEGMENT = dict(RELEASED_SEGMENT, patch=4, images=10_000, micro=32, n_show=6)
 PAPER_SEGMENT = dict(FAST_SEGMENT, **RELEASED_SEGMENT)
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #46b933b7
@@ -180,7 +184,7 @@ PAPER_PGD = dict(train_steps=7, train_step_size=0.2, pgd_steps=50, auto_steps=50
 @experiment("mi_robust",
             smoke=dict(SMOKE_SEGMENT, n_images=4, train_steps=1, pgd_steps=2, auto_steps=2),
             quick={},
-            overnight=dict(OVERNIGHT_SEGMENT, **PAPER_PGD, mix="pixels", n_images=150),
+            overnight=dict(OVERNIGHT_SEGMENT, **PAPER_PGD, mix="pixels", n_images=60),
             fast=dict(FAST_SEGMENT, **PAPER_PGD, n_images=750),
             paper=dict(PAPER_SEGMENT, **PAPER_PGD, mix="pixels", n_images=10_000))
 class SegmentSettings(PgdSettings, TrainAttackSettings, Segmenting):
@@ -346,8 +350,9 @@ class SetQuality(LightingRows):
         "Rows of the six metrics and of `none`, the error of changing nothing, on pairs of lights of test scenes."
         s, pset, mip = self.settings, self.set_of(row), self.stages[self.stage_of(row)]["mip"]
         x, x_tilde, scene, a, b = self.judged_pairs(mip)
-        how = dict(steps=s.pgd_steps, n_samples=s.n_samples, batch_size=choose_batch(mip))
-        rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", self.seed), **how)
+        given = dict(pset=pset, x=x, x_tilde=x_tilde, generator=make_generator("quality", self.seed))
+        given |= dict(steps=s.pgd_steps, n_samples=s.n_samples, batch_size=choose_batch(mip))
+        rows = self.make_once("quality", quality.evaluate_set, **given)
         none = quality.unchanged_error(x, x_tilde).numpy()
         origin = dict(image=scene.numpy(), light=a.numpy(), light_tilde=b.numpy())
         return self.keep(row, rows.assign(row=row, none=none, eps=pset.eps, **origin))
@@ -358,13 +363,12 @@ class SetQuality(LightingRows):
     @step
     def encode_lights(self, row):
         "Latent norms of the validation scenes' pairs of lights, which chose the radius."
-        rounds, scenes = range(1, N_LIGHTS) if self.shared.every_pair else [None], self.at_stage("validation", row)
-        parts = []
-        for apart in rounds:
-            x, x_tilde, scene, a, b = all_light_pairs(scenes, make_generator("validation", self.seed), apart)
-            norms = latent_norms(self.learn(row)[0], x, x_tilde)
-            parts.append(pd.DataFrame(dict(row=row, image=scene, light=a, light_tilde=b, norm=norms)))
-        return self.keep(f"norms-{row}", pd.concat(parts, ignore_index=True))
+        pset, scenes = self.learn(row)[0], self.at_stage("validation", row)
+        if self.shared.every_pair: rows = measure_every_pair(pset.cvae, scenes)
+        else:
+            x, x_tilde, scene, a, b = all_light_pairs(scenes, make_generator("validation", self.seed))
+            rows = pd.DataFrame(dict(image=scene, light=a, light_tilde=b, norm=latent_norms(pset, x, x_tilde)))
+        return self.keep(f"norms-{row}", rows.assign(row=row))
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #445953b2
 def tabulate_quality(
@@ -546,7 +550,9 @@ class JudgedLights(LightingNetworks):
         x, y, _ = self.images()
         radii = list(self.radii.values())
         s, model, size = self.settings, self.classifier(method)[0], choose_batch(self.shared.mip)
-        rows = segment.evaluate_segmenter(model, self.pset, x, y, radii, s.pgd_steps, size, s.auto_steps)
+        given = dict(model=model, pset=self.pset, x=x, y=y, radii=radii, batch_size=size)
+        given |= dict(steps=s.pgd_steps, auto_steps=s.auto_steps)
+        rows = self.make_once("attacked", segment.evaluate_segmenter, **given)
         return self.keep(method, rows.assign(method=method))
 
     @step

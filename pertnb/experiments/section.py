@@ -11,8 +11,10 @@ import time
 from dataclasses import dataclass
 from functools import wraps
 from fastcore.basics import patch
+from ..core import memo
 from ..core.device import choose_device, keep_freed_memory
 from ..core.paths import provenance, runs_dir, shorten_path
+from ..core.probe import find_probe
 from ..core.rows import read_rows, write_rows
 from ..data.images import resolve_data
 from ..learn.mend import Mend
@@ -111,6 +113,11 @@ class Section:
         self.written = set() # files of rows that this section has made
 
     @property
+    def seconds(self):
+        "Since the section was made, and those of what was read instead of made."
+        return time.perf_counter() - self.started + self.earlier
+
+    @property
     def preset(self): return self.settings.preset
 
     @property
@@ -142,8 +149,7 @@ def source(self: Section,
     **more, # fields of provenance to replace or to add
 ):
     "Where a number comes from: a dict made by provenance(); its seconds include trainings that were read."
-    seconds = time.perf_counter() - self.started + self.earlier
-    fields = dict(preset=self.preset, data=self.data, seed=self.seed, n=n, seconds=seconds, device=self.device)
+    fields = dict(preset=self.preset, data=self.data, seed=self.seed, n=n, seconds=self.seconds, device=self.device)
     return provenance(**fields | more)
 
 # %% ../../nbs/api/experiments/01a_section.ipynb #de7ef0ef
@@ -158,6 +164,25 @@ def count_earlier(self: Section,
     new = [log.attrs for log in logs if log.attrs.get("folder") not in self.counted] # packaged ones have no folder
     self.counted.update(attrs["folder"] for attrs in new if "folder" in attrs)
     self.earlier += max(0., sum(attrs["seconds"] for attrs in new) - spent)
+
+
+@patch
+def make_once(self: Section,
+    name,    # of the result
+    measure, # makes it: rows (DataFrame), or rows and {name: tensor}
+    **given, # its arguments
+):
+    "What `measure` makes of its arguments; kept, and read the next time. Its seconds count then, too."
+    if find_probe(): return measure(**given)
+    begin = time.perf_counter()
+    def work():
+        found = measure(**given)
+        rows, tensors = found if isinstance(found, tuple) else (found, None)
+        return rows.assign(seconds=time.perf_counter() - begin), tensors
+    rows, tensors = memo.make_part(memo.place(name, measure, **given), name, work)
+    self.earlier += max(0., rows.seconds.iloc[0] - (time.perf_counter() - begin))
+    rows = rows.drop(columns="seconds")
+    return rows if tensors is None else (rows, tensors)
 
 # %% ../../nbs/api/experiments/01a_section.ipynb #3cafc1ea
 @patch

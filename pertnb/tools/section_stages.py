@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['RENDERED', 'PATHS', 'RELEASED', 'SECTIONS', 'tell_training', 'run_notebook', 'train_row', 'train_control',
            'train_reader', 'list_mnist_stages', 'make_mnist', 'find_mips', 'render_finest', 'train_lights',
-           'train_segmentation', 'certify_lights', 'list_lighting_stages', 'make_lighting']
+           'judge_lights', 'search_lights', 'train_segmentation', 'attack_segmentation', 'certify_lights',
+           'list_lighting_stages', 'make_lighting']
 
 # %% ../../nbs/api/tools/29b_section_stages.ipynb #f94b5039
 from functools import partial
@@ -18,7 +19,7 @@ from ..core.probe import find_probe, run_all
 from ..data import scenes
 from ..data.illumination import DATA
 from ..experiments import presets
-from ..experiments.lighting import Lighting
+from ..experiments.lighting import NOT_MENDED, Lighting
 from ..experiments.mnist_linf import MnistLinf
 from ..experiments.mnist_rts import MnistRts
 from ..learn.truth import DIGIT_METHODS
@@ -142,6 +143,23 @@ def train_lights(
     return tell_training(row, s.learn(row)[1], s.stages[row]["batch_size"])
 
 
+def judge_lights(
+    s,   # Lighting, with settings of 07
+    row, # of the tables
+):
+    "The six metrics of a set."
+    return len(s.judge_set(row)), None
+
+
+def search_lights(
+    s,   # Lighting, with settings of 07
+    row, # of the table of contents
+):
+    "The worst points of a set, and what it covers at which radius."
+    s.cover(row)
+    return len(s.extremes(row).rows), None
+
+
 def train_segmentation(
     s,      # Lighting, with settings of 07
     use,    # "robust" or "certified": 08 or 09
@@ -150,6 +168,16 @@ def train_segmentation(
     "The segmentation network of a method."
     section = s.others[use]
     return tell_training(method, section.classifier(method)[1], section.settings.batch_size)
+
+
+def attack_segmentation(
+    s,      # Lighting, with settings of 07
+    method, # one of segment.SEGMENT_METHODS
+):
+    "The worst lights for a method's network."
+    section = s.others["robust"]
+    section.judge_network(method)
+    return section.settings.n_images, None
 
 
 def certify_lights(
@@ -169,8 +197,12 @@ def list_lighting_stages(
     rows = [f"MIP{mip}" for mip in find_mips(s.settings)]
     table = {"render": render_finest}
     table |= {f"train {row}": partial(train_lights, row=row) for row in rows}
+    table |= {f"judge {row}": partial(judge_lights, row=row) for row in rows}
+    searched = rows + ([rows[0] + NOT_MENDED] if s.settings.excess_weight else [])
+    table |= {f"search {row.replace(',', '')}": partial(search_lights, row=row) for row in searched}
     table |= {f"segment {method}": partial(train_segmentation, use="robust", method=method) for method in methods}
     table |= {"segment cvae_smoothing": partial(train_segmentation, use="certified", method="cvae_smoothing")}
+    table |= {f"attack {method}": partial(attack_segmentation, method=method) for method in methods}
     table |= {"certify": certify_lights}
     return table | {f"notebook {word}": partial(run_notebook, word=word) for word in ("07", "08", "09")}
 
