@@ -226,9 +226,9 @@ def attack_in_training(
     freeze=frozen, # model -> a context; nullcontext: the classifier stays in its mode
 ):
     "u (B, K) after a few steps of PGD on the cross-entropy; for adversarial training (paper, algorithm 1)."
-    prior = pset.prior(x)
+    decode = pset.at(x, pset.prior(x))
     start = x.new_zeros(len(x), pset.latent) if u is None else u
-    net = lambda v: model(pset.perturb(x, v, prior))
+    net = lambda v: model(decode(v))
     with freeze(model): return find_last_point(net, y, Ball(eps), start, steps, step_size)
 
 # %% ../../nbs/api/attack/08_attack.ipynb #6b7eee03

@@ -147,11 +147,13 @@ class WorstPoint:
         gen = on_cpu(gen)
         return sample_ball(n, self.pset.latent, self.pset.eps, gen) * torch.rand(n, 1, generator=gen)
 
+    def share_at(self, t): return min(1., max(t / self.ramp, 0.01)) if self.ramp else 1. # of the radius, in pass t
+
     def attack(self, model, x, y, u, t):
         "u (B, K) in the ball of pass t, from the starts u."
-        grown = min(1., max(t / self.ramp, 0.01)) if self.ramp else 1.
-        eps = self.pset.eps * grown
-        return attack_in_training(self.pset, model, x, y, eps, self.steps, self.step_size * eps, u * grown, self.freeze)
+        share = self.share_at(t)
+        eps = share * self.pset.eps
+        return attack_in_training(self.pset, model, x, y, eps, self.steps, self.step_size * eps, u * share, self.freeze)
 
     def move(self, model, x, y, u, t, i):
         "The images (B, C, H, W) that were found."

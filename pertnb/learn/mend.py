@@ -19,7 +19,7 @@ from .parallel import share
 from .train import Schedule, build_from, fit
 from ..measure.excess import AIMS, FLAT, distance_to_views, spread_of_views
 from ..measure.quality import mean_error
-from ..models.cvae import make_cvae
+from ..models.cvae import decoder_at, make_cvae
 from ..sets.sets import PerturbationSet, sample_ball
 
 # %% ../../nbs/api/learn/10b_mend.ipynb #ad75fbf7
@@ -64,8 +64,10 @@ def find_far(
 ):
     "u (B, K) of points that a few steps of PGD find, each of eps / 4; without a graph."
     mu, sigma = prior
-    value = lambda v: AIMS[aim](cvae.decode(x, v * sigma + mu).clamp(0, 1), views)
-    with frozen(cvae): return pgd(value, u, eps, steps, eps / 4).u.detach()
+    with frozen(cvae):
+        decode = decoder_at(cvae, x)
+        value = lambda v: AIMS[aim](decode(v * sigma + mu).clamp(0, 1), views)
+        return pgd(value, u, eps, steps, eps / 4).u.detach()
 
 # %% ../../nbs/api/learn/10b_mend.ipynb #d6a80a20
 class Mending(nn.Module):

@@ -81,11 +81,9 @@ def search_extreme(
 ):
     "The best u (B, K) over all starts, and the aim's value there (B,)."
     if aim not in AIMS: raise ValueError(f"unknown aim {aim!r}: known are {', '.join(AIMS)}")
-    prior, value = pset.prior(x), AIMS[aim]
+    decode, value = pset.at(x), AIMS[aim]
     best, best_u = torch.full((len(x),), -torch.inf, device=x.device), torch.zeros_like(u[0])
-    def objective(d, i):
-        points = pset.perturb(x[i], d, tuple(p[i] for p in prior))
-        return value(points, views[:, i]), torch.ones(len(i), dtype=torch.bool, device=d.device)
+    def objective(d, i): return value(decode(d), views), torch.ones_like(i, dtype=torch.bool) # none leaves
     for start in u:
         state = AutoState(Ball(pset.eps), project(start, pset.eps), steps)
         found = maximise(objective, state, steps, leave=True)

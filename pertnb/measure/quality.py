@@ -75,7 +75,8 @@ def find_nearest_points(
     "The point of each example's set that PGD finds nearest to x_tilde, as Nearest."
     if prior is None: prior = pset.prior(x)
     if start is None: start = pset.encode(x, x_tilde, prior)
-    closeness = lambda u: -mean_error(pset.perturb(x, u, prior), x_tilde, error)
+    decode = pset.at(x, prior)
+    closeness = lambda u: -mean_error(decode(u), x_tilde, error)
     found = pgd(closeness, ball(pset.eps).project(start), pset.eps, steps, pset.eps / 20, keep, ball)
     return Nearest(found.u, -found.value)
 
@@ -118,7 +119,8 @@ def measure_quality(
         u = reading.encode(mu, mu_p, logvar_p)
         z = mu + draws["noise"] * (logvar / 2).exp()
         recon = mean_error(pset.cvae.decode(x, z).clamp(0, 1), x_tilde, error)
-    miss = lambda u: mean_error(pset.perturb(x, u, prior), x_tilde, error)
+    decode = pset.at(x, prior)
+    miss = lambda u: mean_error(decode(u), x_tilde, error)
     search = dict(keep=reading.keep, ball=reading.ball)
     near = find_nearest_points(pset, x, x_tilde, steps, prior, u, error, **search)
     far = pgd(miss, draws["start"], pset.eps, steps, pset.eps / 20, **search)

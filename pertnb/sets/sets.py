@@ -20,7 +20,7 @@ import torch
 import torch.nn as nn
 from scipy.special import gammainc, gammaincinv, hyp1f1
 from ..core.checks import check_affordable, check_number, describe_value
-from ..models.cvae import make_cvae
+from ..models.cvae import decoder_at, make_cvae
 from ..core.device import frozen, full_precision
 from ..data.pairs import to_float
 from ..core.paths import is_checkpoint, read_tensors, write_tensors
@@ -182,7 +182,7 @@ class PerturbationSet(nn.Module):
     def perturb(self, x, u, prior=None): return perturb(self, x, u, prior)
     def perturb_each(self, x, u, prior): return perturb_each(self, x, u, prior)
     def encode(self, x, x_tilde, prior=None): return encode(self, x, x_tilde, prior)
-    def at(self, x): return at(self, x)
+    def at(self, x, prior=None): return at(self, x, prior)
     def sample(self, x, n=1, generator=None, eps=None): return sample(self, x, n, generator, eps)
     def forward(self, x, generator=None, eps=None): return sample(self, x, 1, generator, eps)[:, 0]
     def save(self, path, half=False): save_set(self, path, half)
@@ -259,14 +259,15 @@ def encode_pairs(
 def at(
     pset, # PerturbationSet
     x,    # images (B, C, H, W) in [0, 1]
+    prior=None, # pset.prior(x), if it is known: then x is not checked
 ):
-    "The set at x as a function of u (B, K) alone; checks x and computes its prior once."
-    pset.check(x)
-    prior = pset.prior(x)
-    def decode(u):
-        check_latents(u, len(x), pset.latent)
-        return pset.perturb(x, u, prior)
-    return decode
+    "The set at x as a function of u (B, K) alone; what depends on x alone is checked and computed once."
+    if prior is None: pset.check(x)
+    (mu, sigma), decode = prior or pset.prior(x), decoder_at(pset.cvae, x)
+    def points(u):
+        check_latents(u, len(x), pset.latent, prior is None)
+        return decode(u * sigma + mu).clamp(0, 1)
+    return points
 
 
 @torch.no_grad()
