@@ -184,7 +184,7 @@ PAPER_PGD = dict(train_steps=7, train_step_size=0.2, pgd_steps=50, auto_steps=50
 @experiment("mi_robust",
             smoke=dict(SMOKE_SEGMENT, n_images=4, train_steps=1, pgd_steps=2, auto_steps=2),
             quick={},
-            overnight=dict(OVERNIGHT_SEGMENT, **PAPER_PGD, mix="pixels", n_images=60),
+            overnight=dict(OVERNIGHT_SEGMENT, **PAPER_PGD, mix="pixels", n_images=45),
             fast=dict(FAST_SEGMENT, **PAPER_PGD, n_images=750),
             paper=dict(PAPER_SEGMENT, **PAPER_PGD, mix="pixels", n_images=10_000))
 class SegmentSettings(PgdSettings, TrainAttackSettings, Segmenting):
