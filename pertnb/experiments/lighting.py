@@ -64,8 +64,8 @@ LIGHTING_PRESETS = dict(
                latents=(4, 4, 2, 2), pool=(15, 23), features=2, pairs=8, pgd_steps=2, n_samples=2, mend_images=8,
                excess_steps=2),
     quick=MENDED,
-    overnight=dict(AS_RELEASED, **MENDED, mip=5, patch=4, finetune=((4, 100., .25, 1., 8), (3, 25., .025, 10., 4)),
-                   pairs=0, epochs=1000., n_pairs=75, mend_images=4000, n_show=6),
+    overnight=dict(AS_RELEASED, **MENDED, mip=5, patch=4, finetune=((4, 100., .25, 1., 8), (3, 10., .025, 10., 4)),
+                   pairs=0, epochs=1000., n_pairs=60, mend_images=4000, n_show=6),
     fast=dict(PAPER_MI, **MENDED, epochs=300., n_pairs=750, mend_images=20_000),
     paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1., 32), (3, 25., .025, 10., 16)), epochs=1000.,
                n_pairs=10_000, excess_steps=60))
@@ -125,11 +125,12 @@ class LightingSettings(QualitySettings, MendSettings, LightNetwork, LightTrainin
     def plan(self,
         mip=None, # of the stage (default: the first)
     ):
-        "As of MendSettings, with the exposure's weight; at a finer mip fewer images, so that it sees as many pixels."
+        "As of MendSettings, with the exposure's weight; at a finer mip steps of as many pixels, and half as many."
         asked = super().plan()
         if asked["plan"] is None: return asked
         plan, share = asked["plan"], 1 if mip is None else 4.**(mip - self.mip)
-        few = dict(images=math.ceil(share * plan.images), batch_size=math.ceil(share * plan.batch_size))
+        images = share * plan.images / (1 if share == 1 else 2)
+        few = dict(images=math.ceil(images), batch_size=math.ceil(share * plan.batch_size))
         return dict(asked, plan=replace(plan, exposure=self.exposure_weight, **few))
 
     def shared(self):
@@ -184,7 +185,7 @@ PAPER_PGD = dict(train_steps=7, train_step_size=0.2, pgd_steps=50, auto_steps=50
 @experiment("mi_robust",
             smoke=dict(SMOKE_SEGMENT, n_images=4, train_steps=1, pgd_steps=2, auto_steps=2),
             quick={},
-            overnight=dict(OVERNIGHT_SEGMENT, **PAPER_PGD, mix="pixels", n_images=45),
+            overnight=dict(OVERNIGHT_SEGMENT, **PAPER_PGD, mix="pixels", n_images=30),
             fast=dict(FAST_SEGMENT, **PAPER_PGD, n_images=750),
             paper=dict(PAPER_SEGMENT, **PAPER_PGD, mix="pixels", n_images=10_000))
 class SegmentSettings(PgdSettings, TrainAttackSettings, Segmenting):
@@ -407,7 +408,9 @@ class SearchedLights(SetQuality):
         lights = test.images[i[:, None], (first + torch.arange(N_LIGHTS)) % N_LIGHTS].transpose(0, 1)
         return contents.Searched(self.set_of(row), lights[0], lights[1:], i, choose_batch(test.mip))
 
-    def covered_pairs(self, row): return self.judged_pairs(self.stages[self.stage_of(row)]["mip"])[:2]
+    def covered_pairs(self, row):
+        pairs = self.judged_pairs(self.stages[self.stage_of(row)]["mip"])[:2]
+        return [t[:self.settings.n_searched] for t in pairs]
 
     def searched_errors(self): return pd.concat(map(self.judge_set, self.searched_rows()), ignore_index=True)
 
