@@ -163,7 +163,7 @@ CASES = {
     "latent of a CVAE of digits": (lambda d: cvae.make_cvae("mnist_stn", latent=0), V, "latent must be a whole number, at least 1, got 0"),
     "odd images of a CVAE": (lambda d: cvae.make_cvae("mnist_conv", size=(42, 42)), V, "sides must be multiples of 4, got (42, 42)"),
     "widths of a CVAE": (lambda d: cvae.make_cvae("mnist_conv", widths=(32, 64)), V, "mnist_conv has 3 convolutions, got 2 widths"),
-    "packaged set": (lambda d: sets.packaged_set("imagenet"), V, "unknown packaged set 'imagenet': known are cifar10c, cifar10c_cropped, cifar10c_small"),
+    "packaged set": (lambda d: sets.packaged_set("imagenet"), V, "unknown packaged set 'imagenet': known are cifar10c, cifar10c_small, lighting"),
     "experiment": (lambda d: presets.resolve("mnist", {}), V, "unknown experiment 'mnist': known are"),
     "preset": (lambda d: presets.resolve("cifar10c_cvae", {"preset": "huge"}), V, "unknown preset 'huge': cifar10c_cvae has smoke, quick"),
     "parameter": (lambda d: presets.resolve("cifar10c_cvae", {"n_trian": 3}), V, "unknown parameter 'n_trian': known are preset"),

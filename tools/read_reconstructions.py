@@ -21,7 +21,7 @@ from pertnb.models.classifier_files import packaged_classifier
 from pertnb.report.tables import markdown_table
 from pertnb.sets.sets import encode_pairs, packaged_set
 
-SETS = "cifar10c", "cifar10c_cropped"
+SETS = "cifar10c", "cifar10c_small"
 READERS = {"standard": "standard", "cvae_adversarial": "adversarial"}  # packaged classifiers: their columns
 
 

@@ -75,14 +75,15 @@ def log_classifiers():
 
 def log_sets():
     "The log of the packaged sets."
-    lines = ["# Sets of common corruptions, preset overnight",
+    lines = ["# Packaged sets, preset overnight",
              "Made from their cards by `python tools/training_logs.py`. In mending the decoder, excess is how far the "
-             "worst points found lie from all corruptions of their image (mean squared error), and over the share of "
-             "them that lies too far. The cards keep some of the rows; the seconds named above each table are those "
-             "of all."]
+             "worst points found lie from all real perturbations of their image (mean squared error), and over the "
+             "share of them that lies too far. The cards keep some of the rows; the seconds named above each table are "
+             "those of all."]
     for name in PACKAGED:
         card = read_card(name)
-        command = f"python tools/package_set.py {name}"
+        tool = "package_lighting.py" if name == "lighting" else f"package_set.py {name}"
+        command = f"python tools/{tool}"
         lines += [f"## {name}", *describe(name, card, command), "Training:", tabulate_log(card["log"])]
         if "mending" in card: lines += ["Mending:", tabulate_log(card["mending"])]
     return "\n\n".join(lines) + "\n"

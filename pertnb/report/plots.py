@@ -278,10 +278,10 @@ FEW_COLOURS = 10_000 # a plot has fewer, a figure with photographs more
 def shrink_png(
     path, # of a figure
 ):
-    "Write the file again without transparency, and, if it is a plot, with 256 colours; its text stays."
+    "Write the file again without transparency and with 256 colours; its text stays."
     with Image.open(path) as figure:
         text, dpi, figure = figure.text, figure.info["dpi"], figure.convert("RGB")
-    if figure.getcolors(FEW_COLOURS): figure = figure.quantize(256, dither=Image.Dither.NONE)
+    figure = figure.quantize(256, dither=Image.Dither.NONE)
     about = PngImagePlugin.PngInfo()
     for key, value in text.items(): about.add_text(key, value)
     figure.save(path, "png", optimize=True, pnginfo=about, dpi=dpi)

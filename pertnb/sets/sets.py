@@ -432,7 +432,7 @@ def load_set(
     except (TypeError, ValueError) as error: raise ValueError(f"{path}: {error}") from None
 
 # %% ../../nbs/api/sets/07_sets.ipynb #5f6f4f19
-PACKAGED = "cifar10c", "cifar10c_cropped", "cifar10c_small"
+PACKAGED = "cifar10c", "cifar10c_small", "lighting"
 
 
 def packaged_set(
