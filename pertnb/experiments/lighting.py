@@ -65,7 +65,7 @@ LIGHTING_PRESETS = dict(
                excess_steps=2),
     quick=MENDED,
     overnight=dict(AS_RELEASED, **MENDED, mip=5, patch=4, finetune=((4, 100., .25, 1., 8), (3, 10., .025, 10., 4)),
-                   pairs=0, epochs=1000., n_pairs=60, n_searched=20, mend_images=4000,
+                   pairs=0, epochs=1000., n_pairs=45, n_searched=20, mend_images=4000,
                    n_show=6),
     fast=dict(PAPER_MI, **MENDED, epochs=300., n_pairs=750, mend_images=20_000),
     paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1., 32), (3, 25., .025, 10., 16)), epochs=1000.,
