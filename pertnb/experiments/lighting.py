@@ -65,8 +65,8 @@ LIGHTING_PRESETS = dict(
                excess_steps=2),
     quick=MENDED,
     overnight=dict(AS_RELEASED, **MENDED, mip=5, patch=4, finetune=((4, 100., .25, 1., 8), (3, 10., .025, 10., 4)),
-                   pairs=0, epochs=1000., n_pairs=45, n_searched=20, mend_images=4000,
-                   n_show=6),
+                   pairs=0, epochs=1000., every_finer=False, n_pairs=30, n_searched=20,
+                   mend_images=4000, n_show=6),
     fast=dict(PAPER_MI, **MENDED, epochs=300., n_pairs=750, mend_images=20_000),
     paper=dict(PAPER_MI, **AS_PRINTED, finetune=((4, 100., .25, 1., 32), (3, 25., .025, 10., 16)), epochs=1000.,
                n_pairs=10_000, excess_steps=60))
@@ -80,6 +80,7 @@ class LightTraining(UNetSettings):
     finest: int = 0         # stages at finer mips than this are left out; 0: none is
     beta_held: bool = False # further stages have their beta from the beginning; else it rises from 0
     every_pair: bool = False # all pairs of the validation scenes' lights choose the radius; else one per light
+    every_finer: bool = True # ... those of further stages, too
     pairs: int = 4800       # pairs that the first stage sees; 0: `epochs` decides
     epochs: float = 0.      # passes over the training scenes, one pair of each per pass
     lr: float = 2e-3        # peak; the rate starts at a tenth of it
@@ -88,10 +89,13 @@ class LightTraining(UNetSettings):
     clip: float = 1000.     # largest gradient norm; 0: unbounded
 
     def stages(self, n=1000):
-        "The trainings one after another, with n training scenes: dicts of mip, epochs, lr, beta, batch_size."
+        "The trainings one after another, with n training scenes: dicts of mip, epochs, lr, beta, batch_size ..."
         epochs, size = self.pairs / n if self.pairs else self.epochs, self.batch_size
-        first = dict(mip=self.mip, epochs=epochs, lr=self.lr, beta=self.beta, batch_size=size)
-        further = [dict(mip=mip, epochs=epochs, lr=self.lr * share, beta=beta, batch_size=other[0] if other else size)
+        every = self.every_pair and self.every_finer
+        first = dict(mip=self.mip, epochs=epochs, lr=self.lr, beta=self.beta, batch_size=size,
+                     every_pair=self.every_pair)
+        further = [dict(mip=mip, epochs=epochs, lr=self.lr * share, beta=beta, batch_size=other[0] if other else size,
+                        every_pair=every)
                    for mip, epochs, share, beta, *other in self.finetune if mip >= self.finest]
         return [first, *further]
 
@@ -366,7 +370,7 @@ class SetQuality(LightingRows):
     def encode_lights(self, row):
         "Latent norms of the validation scenes' pairs of lights, which chose the radius."
         pset, scenes = self.learn(row)[0], self.at_stage("validation", row)
-        if self.shared.every_pair: rows = measure_every_pair(pset.cvae, scenes)
+        if self.stages[row]["every_pair"]: rows = measure_every_pair(pset.cvae, scenes)
         else:
             x, x_tilde, scene, a, b = all_light_pairs(scenes, make_generator("validation", self.seed))
             rows = pd.DataFrame(dict(image=scene, light=a, light_tilde=b, norm=latent_norms(pset, x, x_tilde)))
@@ -398,8 +402,8 @@ class SearchedLights(SetQuality):
     real = "Real lights"
 
     def searched_rows(self):
-        "The rows of all stages, and the first stage without mending where it was mended."
-        return [*self.stages, *([self.first + NOT_MENDED] if self.shared.excess_weight else [])]
+        "The row of the first stage, in whose set notebook 08 attacks, and the same without mending if it was mended."
+        return [self.first, *([self.first + NOT_MENDED] if self.shared.excess_weight else [])]
 
     def searched(self, row):
         "The set of a row, and test scenes with all their lights, a random one given: contents.Searched."

@@ -139,4 +139,4 @@ def learn_lighting(
                         weight_decay=s.weight_decay, clip=s.clip, first=0.1)
     return learn(f"lighting-{train.name}", train, validation, s.net(), schedule,
                  (stage["beta"] if held else 0, stage["beta"]), (0, s.peak), seed=s.seed, start=start,
-                 every_pair=s.every_pair, **s.plan(stage["mip"]), **kw)
+                 every_pair=stage["every_pair"], **s.plan(stage["mip"]), **kw)

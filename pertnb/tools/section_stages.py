@@ -198,7 +198,7 @@ def list_lighting_stages(
     table = {"render": render_finest}
     table |= {f"train {row}": partial(train_lights, row=row) for row in rows}
     table |= {f"judge {row}": partial(judge_lights, row=row) for row in rows}
-    searched = rows + ([rows[0] + NOT_MENDED] if s.settings.excess_weight else [])
+    searched = rows[:1] + ([rows[0] + NOT_MENDED] if s.settings.excess_weight else [])
     table |= {f"search {row.replace(',', '')}": partial(search_lights, row=row) for row in searched}
     table |= {f"segment {method}": partial(train_segmentation, use="robust", method=method) for method in methods}
     table |= {"segment cvae_smoothing": partial(train_segmentation, use="certified", method="cvae_smoothing")}
