@@ -147,11 +147,12 @@ def mend_loss(
 # %% ../../nbs/api/learn/10b_mend.ipynb #9e47d914
 def measure_tolerance(
     source, # a PairSource
-    n=200,  # images, the first in use
+    n=200,  # images, the first in use; fewer, if they have more than 25,000 pixels
 ):
     "The mean over images of the largest distance of a view to the nearest other view of the same image."
-    found = []
-    for i in source.index[:n].split(20):
+    gen = make_generator("tolerance", device=source.index.device)
+    found, pixels = [], source.all_views(source.index[:1], gen)[0, 0, 0].numel()
+    for i in source.index[:max(1, min(n, 5_000_000 // pixels))].split(20):
         found.append(spread_of_views(source.all_views(i, make_generator("tolerance", device=i.device))).amax(0))
     return float(torch.cat(found).mean())
 
