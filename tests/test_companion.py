@@ -103,6 +103,14 @@ def test_readme_says_what_does_not_transfer(root, readme):
     assert {line["n"] for line in table(root, path)} == {"300"}
 
 
+def test_readme_says_what_withstands_the_worst_light(root, readme):
+    path, column = "tables/overnight/mi_robustness_worst.csv", "eps full"
+    adversarial, fixed = (value(root, path, row, column) for row in ("CVAE adversarial training", "Fixed lighting angle"))
+    said = f"Pixels right under the worst light: adversarial training {adversarial}%, one light {fixed}%"
+    assert said in " ".join(readme.split())
+    assert {line["n"] for line in table(root, path)} == {"30"}
+
+
 def test_citation(root, settings, readme):
     "CITATION.cff and README's BibTeX name one paper; the version is the package's."
     cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
