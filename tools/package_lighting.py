@@ -9,13 +9,13 @@ import hashlib
 import json
 from dataclasses import asdict
 
-from package_set import say, write_card # beside this file
+from package_set import say, say_metrics, write_card # beside this file
 from training_logs import write_logs
 
 from pertnb.core.paths import package_root, provenance
 from pertnb.experiments import presets
 from pertnb.experiments.lighting import Lighting
-from pertnb.measure import excess, quality
+from pertnb.measure import excess
 from pertnb.sets import sets
 
 PATH = package_root() / "weights" / "lighting.safetensors"
@@ -29,8 +29,7 @@ class PackagedLights(Lighting):
 def measure(section):
     "The card's numbers: the six metrics on pairs of lights of test scenes, and what the set holds beside."
     rows, searched = section.judge_set(section.first), section.extremes(section.first).rows
-    means = quality.mean_metrics(rows).itertuples(index=False)
-    test = say("test", {r.metric: dict(mean=float(r.mean), se=float(r.se)) for r in means})
+    test = say_metrics(rows)
     contents = dict(inside=float((rows.norm <= rows.eps).mean()), scenes=len(searched))
     contents |= {k: float(v) for k, v in excess.summarise_extremes(searched).items()}
     return dict(test=test, contents=say("contents", contents), n_test_pairs=len(rows))

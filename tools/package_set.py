@@ -74,6 +74,12 @@ def say(part, found):
     return found
 
 
+def say_metrics(rows):
+    "The six metrics of a set, from the rows of its pairs, as the card has them."
+    means = quality.mean_metrics(rows).itertuples(index=False)
+    return say("test", {r.metric: dict(mean=float(r.mean), se=float(r.se)) for r in means})
+
+
 SEVERITIES, N_MILDER = (2, 3), 250 # milder ones, never trained on, and the images they are measured on
 
 
@@ -81,8 +87,7 @@ def measure_set(pset, test, seed):
     "The card's numbers, on every corruption of every test image: the six metrics, and what the set holds beside."
     x, x_tilde, image, _ = pairs.evaluation_pairs(test)
     rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", seed)).assign(image=image.numpy())
-    means = quality.mean_metrics(rows).itertuples(index=False)
-    found = say("test", {r.metric: dict(mean=r.mean, se=r.se) for r in means})
+    found = say_metrics(rows)
     contents = dict(inside=float((rows.norm <= pset.eps).mean()),
                     reached=float((rows.pgd_ae <= excess.TOLERANCE).mean()))
     for severity in SEVERITIES:

@@ -89,7 +89,7 @@ class LightTraining(UNetSettings):
     clip: float = 1000.     # largest gradient norm; 0: unbounded
 
     def stages(self, n=1000):
-        "The trainings one after another, with n training scenes: dicts of mip, epochs, lr, beta, batch_size ..."
+        "Of n training scenes: dicts of mip, epochs, lr, beta, batch_size, every_pair of one training after another."
         epochs, size = self.pairs / n if self.pairs else self.epochs, self.batch_size
         every = self.every_pair and self.every_finer
         first = dict(mip=self.mip, epochs=epochs, lr=self.lr, beta=self.beta, batch_size=size,
@@ -130,7 +130,7 @@ class LightingSettings(QualitySettings, MendSettings, LightNetwork, LightTrainin
     def plan(self,
         mip=None, # of the stage (default: the first)
     ):
-        "As of MendSettings, with the exposure's weight; at a finer mip steps of as many pixels, and half as many."
+        "As of MendSettings, with the exposure's weight; finer mips have as many pixels a step, and half in all."
         asked = super().plan()
         if asked["plan"] is None: return asked
         plan, share = asked["plan"], 1 if mip is None else 4.**(mip - self.mip)
@@ -515,10 +515,11 @@ class LightingNetworks(LightingSet):
     def classifier(self, method):
         "Network and log of a method, trained or read."
         s, train = self.settings, self.at_stage("train", self.first).to(self.device)
-        start = self.classifier("mi")[0] if s.warm_start and method.startswith("cvae") else None
+        in_set = method.startswith("cvae")
+        start = self.classifier("mi")[0] if s.warm_start and in_set else None
         schedule = Schedule(**s.training(len(train), start is not None))
         what = dict(seed=self.seed, options=self.options(method), device=self.device, progress=False)
-        pset = self.pset if method.startswith("cvae") else None # the others don't wait for it
+        pset = self.pset if in_set else None # the others don't wait for it
         begin = time.perf_counter()
         model, log = segment.train_segmenter(method, train, schedule, s.net(), pset, start, **what)
         self.count_earlier(begin, log)

@@ -159,7 +159,7 @@ def search_lights(
     s.cover(row)
     return len(s.extremes(row).rows), None
 
-
+# %% ../../nbs/api/tools/29b_section_stages.ipynb #408d9a0f
 def train_segmentation(
     s,      # Lighting, with settings of 07
     use,    # "robust" or "certified": 08 or 09
