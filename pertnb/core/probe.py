@@ -144,16 +144,17 @@ class Meter(Bill):
         work, # () -> anything
     ):
         "Cost of a call, and its result. The first call counts operations and bytes; of the others the quickest counts."
+        # two others, unless the first (slow) took long: of a single one nobody knows whether it was disturbed
         began, inside = time.perf_counter(), self.depth > 0
         calls, patience = (1, AWHILE) if inside else (3, PATIENCE)
         self.depth += 1
         try:
             first, (held, out) = self.time_call(lambda: (0, work()) if inside else self.count_call(work))
-            limit, seconds = patience if inside else LONG, [] # one more, unless the first (slow) took long
-            while len(seconds) < calls and time.perf_counter() - began < limit:
+            seconds = []
+            while len(seconds) < calls:
+                if time.perf_counter() - began > (patience if inside or len(seconds) > 1 else LONG): break
                 again, out = self.time_call(work)
                 seconds.append(again.seconds)
-                limit = patience
         finally: self.depth -= 1
         return Cost(min(seconds, default=first.seconds), held, first.operations), out
 
@@ -196,14 +197,15 @@ class Costs(Meter):
     ):
         "range(n), shortened; the clock goes on as after n."
         start = mark = self.now()
-        began = time.perf_counter()
-        for k in range(min(n, 2)):
+        began, costs = time.perf_counter(), []
+        for k in range(min(n, 3)):
             yield k
-            last, mark = self.now() - mark, self.now()
+            costs, mark = [*costs, self.now() - mark], self.now()
             if time.perf_counter() - began > AWHILE: break
         if n:
-            self.advance(start, n * last)
-            self.record("steps", n * last)
+            each = min(costs[1:] or costs, key=lambda cost: cost.seconds) # the first step is slow
+            self.advance(start, n * each)
+            self.record("steps", n * each)
 
     def run_few(self,
         name, work, n, size, like, # as of `run_all`

@@ -11,6 +11,7 @@ __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90e941bf
 from dataclasses import dataclass, fields
 from ..corruptions import TRAIN
+from ..attack.strong import PIXEL_EPS
 from .presets import Source, experiment
 from .section import AS_PRINTED, FigureSettings, MendSettings, PgdSettings, QualitySettings
 from .section import RiskSettings, TrainAttackSettings, VoteSettings
@@ -220,7 +221,7 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
         images, moved = self.images(), method.startswith("cvae")
         real = dict(cifar10c=self.real, cvae_adversarial_pairs=self.real_pairs).get(method, 0.)
         how = dict(label_smoothing=self.smoothing, images=images | dict(real=real), mix=self.mix)
-        if not moved: return how | dict(steps=self.pixel_steps)
+        if not moved: return how | (dict(steps=self.pixel_steps) if method in PIXEL_EPS else {})
         return how | dict(part=self.part, kept=self.kept, codes=self.codes, random_start=self.random_start,
                           steps=self.train_steps, step_size=self.train_step_size)
 
