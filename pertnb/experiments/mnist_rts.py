@@ -22,14 +22,14 @@ from ..sets.sets import project
 
 # %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #d5ca1936
 RESAMPLING = {"bilinear": "rts", "nearest": "rts_nearest"} # value of the setting: name of the truth
-NETWORKS = {"text": "", "released": ", released network"}  # value of the setting: what the rows are called after it
+NETWORKS = {"text": "", "released": ", released network", "pose": ", pose encoders"} # ...: what rows are called after it
 
 
 @dataclass(frozen=True)
 class OpenSettings:
     "What the text leaves open."
     resampling: str = "bilinear" # of true perturbations; "nearest": as released
-    network: str = "text"        # the text's; "released": the released code's, which has no width and features
+    network: str = "text"        # the text's; "released": the released code's; "pose": with our encoders
 
     def __post_init__(self):
         check_known("resampling", self.resampling, RESAMPLING)
@@ -68,7 +68,7 @@ class RtsSettings(OpenSettings, MnistSettings):
     robust_lr: float = 3e-3
     partners: tuple[int, ...] = (0, 1, 5)  # rows: fixed partners per image, 0 for fresh ones
     width: int = 8               # channels inside a block (the paper gives none)
-    features: int = 8            # channels before the encoder's last layer
+    features: int = 8            # channels before the last layer of the text's encoders
     lr: float = 2e-3             # small batches and a high rate suit a short training
     peak: float = 0.4            # epoch 40 of 100
     fall: tuple = ((1., 0.),)
@@ -77,7 +77,8 @@ class RtsSettings(OpenSettings, MnistSettings):
 
     def net(self):
         "Arguments of cvae.make_cvae."
-        if self.network == "released": return dict(name="released", net="mnist_stn")
+        if self.network == "released": return dict(name="released", net="mnist_stn") # has no width and features
+        if self.network == "pose": return dict(name="mnist_pose", block=self.width)
         return dict(name="mnist_stn", width=self.width, features=self.features)
 
     def kinds(self):
@@ -97,7 +98,7 @@ class RtsRows(Mnist):
     noun = "perturbation of 875" # what the worst true perturbation is called in a caption
 
     @property
-    def stem(self): return super().stem + "_released" * (self.settings.network == "released")
+    def stem(self): return "_".join([super().stem, *[self.settings.network] * (self.settings.network != "text")])
 
     @property
     def remark(self):

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['CVAES', 'PIXEL_ERRORS', 'kl', 'ResidualEncoder', 'layout_of', 'LocalFilters', 'ResidualDecoder', 'CVAE', 'decoder_at',
-           'check_sizes', 'make_cifar10_residual', 'make_mnist_fc', 'make_mnist_conv', 'make_mnist_stn', 'check_unet',
-           'make_mi_unet', 'argument_names', 'make_cvae', 'squared_error', 'pixel_cross_entropy', 'choose_error',
-           'elbo']
+           'check_sizes', 'make_cifar10_residual', 'make_mnist_fc', 'make_mnist_conv', 'make_mnist_stn',
+           'make_mnist_pose', 'check_unet', 'make_mi_unet', 'argument_names', 'make_cvae', 'squared_error',
+           'pixel_cross_entropy', 'choose_error', 'elbo']
 
 # %% ../../nbs/api/models/05_cvae.ipynb #0a59d84c
 import math
@@ -16,7 +16,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from fastcore.basics import patch
 from ..core.checks import check_known, check_number
-from .mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder, STNDecoder, STNEncoder
+from .mnist_nets import ConvDecoder, ConvEncoder, FCDecoder, FCEncoder
+from .mnist_nets import PoseEncoder, STNDecoder, STNEncoder
 from .nets import PreactBlock, fold, scaled_tanh, unfold
 from ..core.plugins import find_object
 from .unet import UNetDecoder, UNetEncoder
@@ -267,6 +268,23 @@ def make_mnist_stn(
     posterior = STNEncoder(2 * channels, size, latent, width, features)
     return CVAE(prior, posterior, STNDecoder(channels, latent, width, transformers), latent, config)
 
+
+def make_mnist_pose(
+    latent=128,     # dimensions of z
+    width=24,       # channels of the posterior's first convolution, three times the prior's
+    hidden=256,     # units of the encoders' two hidden layers
+    block=8,        # channels inside the decoder's block
+    transformers=5, # copies of x, each under its own affine map
+    channels=1,     # of images
+    size=(42, 42),  # of images, H, W
+):
+    "The decoder of `make_mnist_stn` with encoders that read a pose in a tenth of the pairs; not the paper's."
+    config = dict(locals(), name="mnist_pose", size=list(size))
+    check_sizes(config)
+    prior = PoseEncoder(channels, size, latent, -(-width // 3), hidden)
+    posterior = PoseEncoder(2 * channels, size, latent, width, hidden)
+    return CVAE(prior, posterior, STNDecoder(channels, latent, block, transformers), latent, config)
+
 # %% ../../nbs/api/models/05_cvae.ipynb #afa131cb
 def check_unet(
     config, # arguments of `make_mi_unet`
@@ -310,6 +328,7 @@ CVAES = {
     "mnist_fc": make_mnist_fc,
     "mnist_conv": make_mnist_conv,
     "mnist_stn": make_mnist_stn,
+    "mnist_pose": make_mnist_pose,
     "mi_unet": make_mi_unet,
     "released": "pertnb.released.checkpoints:make_released"} # stands on this module: found by its name
 

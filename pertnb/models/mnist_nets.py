@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['BRIGHT', 'to_gaussian', 'FCEncoder', 'FCDecoder', 'ConvEncoder', 'ConvDecoder', 'apply_affine_maps', 'make_preact',
-           'STNEncoder', 'make_localiser', 'STNDecoder']
+           'STNEncoder', 'make_localiser', 'STNDecoder', 'PoseEncoder']
 
 # %% ../../nbs/api/models/04a_mnist_nets.ipynb #84820108
 import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .nets import Pointwise, scaled_tanh
+from .nets import Pointwise, fold, scaled_tanh
 
 # %% ../../nbs/api/models/04a_mnist_nets.ipynb #8457d47c
 def to_gaussian(
@@ -148,3 +148,21 @@ class STNDecoder(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             theta = torch.stack([m(z.float()).view(-1, 2, 3) for m in self.maps], 1)
         return self.out(self.body(apply_affine_maps(x, theta))).float().sigmoid()
+
+# %% ../../nbs/api/models/04a_mnist_nets.ipynb #6b1f2c02
+class PoseEncoder(nn.Module):
+    "Images (B, c_in, H, W) -> mean and log-variance, (B, latent) each: three convolutions and two hidden layers."
+    def __init__(self, c_in, size, latent, width, hidden):
+        super().__init__()
+        halves = [-(-n // 4) for n in size] # the first convolution sees patches of 2 x 2, the second has stride 2
+        self.body = nn.Sequential(nn.Conv2d(4 * c_in, width, 3, padding=1), nn.ReLU(),
+                                  nn.Conv2d(width, 2 * width, 3, 2, 1), nn.ReLU(),
+                                  nn.Conv2d(2 * width, 2 * width, 3, padding=1), nn.ReLU())
+        self.hidden = nn.Sequential(nn.Linear(2 * width * math.prod(halves), hidden), nn.ReLU(),
+                                    nn.Linear(hidden, hidden), nn.ReLU())
+        self.mu, self.logvar = nn.Linear(hidden, latent), nn.Linear(hidden, latent)
+
+    def forward(self, x):
+        h = self.hidden(self.body(fold(x, 2)).flatten(1))
+        return to_gaussian(self.mu(h), self.logvar(h))
+

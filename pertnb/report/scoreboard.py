@@ -19,7 +19,8 @@ from .tables import format_number, read_paper
 
 # %% ../../nbs/api/report/18_scoreboard.ipynb #b7ad5c76
 PRESET_ORDER = PRESETS[:0:-1] # from the best; a smoke run gives no numbers
-IN_THEIR_UNIT = {"mnist_rts": {"mnist_rts_nearest_released": ", nearest, released network",
+IN_THEIR_UNIT = {"mnist_rts": {"mnist_rts_nearest_pose": ", nearest, pose encoders",
+                               "mnist_rts_nearest_released": ", nearest, released network",
                                "mnist_rts_nearest": ", nearest"}} # tables, and the end of their rows' names
 ORIGIN = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision"
 
