@@ -22,7 +22,7 @@ from ..sets.sets import project
 
 # %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #d5ca1936
 RESAMPLING = {"bilinear": "rts", "nearest": "rts_nearest"} # value of the setting: name of the truth
-NETWORKS = {"text": "", "released": ", released network", "pose": ", pose encoders"} # ...: what rows are called after it
+NETWORKS = {"text": "", "released": ", released network", "pose": ", pose encoders"} # value: what its rows end with
 
 
 @dataclass(frozen=True)
