@@ -218,7 +218,7 @@ def find_writing_cell(
                 if cell["cell_type"] == "code" and belongs(cell): return page, k
 
 # %% ../../nbs/api/report/25_site.ipynb #ea1c491b
-VARIANTS = re.compile("_(nearest|released)") # in the stem of a table that a notebook writes with other settings
+VARIANTS = re.compile("_(nearest|released|pose)") # in the stem of a table that a notebook writes with other settings
 
 
 def find_table(
