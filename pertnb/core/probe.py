@@ -144,15 +144,15 @@ class Meter(Bill):
         work, # () -> anything
     ):
         "Cost of a call, and its result. The first call counts operations and bytes; of the others the quickest counts."
-        # two others, unless the first (slow) took long: of a single one nobody knows whether it was disturbed
         began, inside = time.perf_counter(), self.depth > 0
-        calls, patience = (1, AWHILE) if inside else (3, PATIENCE)
+        # seconds after which no further call is made; of a single one nobody knows whether it was disturbed
+        limits = (AWHILE,) if inside else (LONG, LONG, PATIENCE)
         self.depth += 1
         try:
             first, (held, out) = self.time_call(lambda: (0, work()) if inside else self.count_call(work))
             seconds = []
-            while len(seconds) < calls:
-                if time.perf_counter() - began > (patience if inside or len(seconds) > 1 else LONG): break
+            for limit in limits:
+                if time.perf_counter() - began >= limit: break
                 again, out = self.time_call(work)
                 seconds.append(again.seconds)
         finally: self.depth -= 1
@@ -200,7 +200,8 @@ class Costs(Meter):
         began, costs = time.perf_counter(), []
         for k in range(min(n, 3)):
             yield k
-            costs, mark = [*costs, self.now() - mark], self.now()
+            costs.append(self.now() - mark)
+            mark = self.now()
             if time.perf_counter() - began > AWHILE: break
         if n:
             each = min(costs[1:] or costs, key=lambda cost: cost.seconds) # the first step is slow

@@ -218,10 +218,10 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
 
     def loss(self, method):
         "Arguments of robust.classifier_loss for a method."
-        images, moved = self.images(), method.startswith("cvae")
         real = dict(cifar10c=self.real, cvae_adversarial_pairs=self.real_pairs).get(method, 0.)
-        how = dict(label_smoothing=self.smoothing, images=images | dict(real=real), mix=self.mix)
-        if not moved: return how | (dict(steps=self.pixel_steps) if method in PIXEL_EPS else {})
+        how = dict(label_smoothing=self.smoothing, images=self.images() | dict(real=real), mix=self.mix)
+        if method in PIXEL_EPS: return how | dict(steps=self.pixel_steps)
+        if not method.startswith("cvae"): return how
         return how | dict(part=self.part, kept=self.kept, codes=self.codes, random_start=self.random_start,
                           steps=self.train_steps, step_size=self.train_step_size)
 

@@ -278,7 +278,7 @@ def make_mnist_pose(
     channels=1,     # of images
     size=(42, 42),  # of images, H, W
 ):
-    "The decoder of `make_mnist_stn` with encoders that read a pose in a tenth of the pairs; not the paper's."
+    "The decoder of `make_mnist_stn` with encoders that learn to read poses from fewer pairs; not the paper's."
     config = dict(locals(), name="mnist_pose", size=list(size))
     check_sizes(config)
     prior = PoseEncoder(channels, size, latent, -(-width // 3), hidden)

@@ -154,11 +154,11 @@ class PoseEncoder(nn.Module):
     "Images (B, c_in, H, W) -> mean and log-variance, (B, latent) each: three convolutions and two hidden layers."
     def __init__(self, c_in, size, latent, width, hidden):
         super().__init__()
-        halves = [-(-n // 4) for n in size] # the first convolution sees patches of 2 x 2, the second has stride 2
+        cells = math.prod(-(-n // 4) for n in size) # patches of 2 x 2, then a stride of 2
         self.body = nn.Sequential(nn.Conv2d(4 * c_in, width, 3, padding=1), nn.ReLU(),
                                   nn.Conv2d(width, 2 * width, 3, 2, 1), nn.ReLU(),
                                   nn.Conv2d(2 * width, 2 * width, 3, padding=1), nn.ReLU())
-        self.hidden = nn.Sequential(nn.Linear(2 * width * math.prod(halves), hidden), nn.ReLU(),
+        self.hidden = nn.Sequential(nn.Linear(2 * width * cells, hidden), nn.ReLU(),
                                     nn.Linear(hidden, hidden), nn.ReLU())
         self.mu, self.logvar = nn.Linear(hidden, latent), nn.Linear(hidden, latent)
 

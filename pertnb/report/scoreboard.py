@@ -12,16 +12,15 @@ __all__ = ['PRESET_ORDER', 'IN_THEIR_UNIT', 'ORIGIN', 'CONDENSED', 'ACCURACIES',
 import re
 import numpy as np
 import pandas as pd
-from ..core.names import PRESETS
+from ..core.names import PRESETS, RTS_NETWORKS, end_stem
 from ..core.paths import tables_dir
 from ..core.rows import read_rows
 from .tables import format_number, read_paper
 
 # %% ../../nbs/api/report/18_scoreboard.ipynb #b7ad5c76
 PRESET_ORDER = PRESETS[:0:-1] # from the best; a smoke run gives no numbers
-IN_THEIR_UNIT = {"mnist_rts": {"mnist_rts_nearest_pose": ", nearest, pose encoders",
-                               "mnist_rts_nearest_released": ", nearest, released network",
-                               "mnist_rts_nearest": ", nearest"}} # tables, and the end of their rows' names
+IN_THEIR_UNIT = {"mnist_rts": { # tables, and the end of their rows' names; the last network counts first
+    f"mnist_rts_nearest{end_stem(name)}": f", nearest{end}" for name, end in reversed(RTS_NETWORKS.items())}}
 ORIGIN = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision"
 
 # %% ../../nbs/api/report/18_scoreboard.ipynb #98df25b7

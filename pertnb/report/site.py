@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from PIL import Image
 import pertnb
-from ..core.names import PRESETS
+from ..core.names import PRESETS, RTS_NETWORKS
 from ..core.paths import repo_root, shorten_path, write_error
 
 # %% ../../nbs/api/report/25_site.ipynb #48edd66c
@@ -218,7 +218,7 @@ def find_writing_cell(
                 if cell["cell_type"] == "code" and belongs(cell): return page, k
 
 # %% ../../nbs/api/report/25_site.ipynb #ea1c491b
-VARIANTS = re.compile("_(nearest|released|pose)") # in the stem of a table that a notebook writes with other settings
+VARIANTS = re.compile(f"_({'|'.join(['nearest', *RTS_NETWORKS])})") # in the stems of tables written with other settings
 
 
 def find_table(
