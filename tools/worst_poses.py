@@ -18,7 +18,7 @@ from statsmodels.stats.proportion import proportion_confint
 from pertnb.core.device import frozen
 from pertnb.core.paths import atomic_write, package_root, provenance
 from pertnb.core.random import make_generator
-from pertnb.data.affine import TRUTHS, draw_true_pairs, true_pairs
+from pertnb.data.affine import draw_true_pairs, true_pairs
 from pertnb.experiments import presets
 from pertnb.experiments.mnist_rts import MnistRts
 from pertnb.learn.losses import cross_entropy
@@ -45,9 +45,8 @@ def worst_pose_loss(pairs, draws):
 def train(section, draws, passes, width):
     "A DigitNet in eval mode, and its log."
     s, pairs = section.settings, section.training_pairs(0)
-    size = tuple(TRUTHS[pairs.truth][2](pairs.images[:1]).shape[2:])
     schedule = Schedule(passes, BATCH, lr=LR)
-    build, loss = partial(DigitNet, size, 10, width), worst_pose_loss(pairs, draws)
+    build, loss = partial(DigitNet, pairs.size, 10, width), worst_pose_loss(pairs, draws)
     return fit(f"poses-{draws}-{width}", build, loss, pairs.index, schedule, s.seed, device="cpu", progress=False)
 
 

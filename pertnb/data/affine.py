@@ -136,6 +136,9 @@ class TruePairs:
     @property
     def name(self): return f"{self.truth}{self.partners or ''}"
 
+    @property
+    def size(self): return tuple(TRUTHS[self.truth][2](self.images[:1]).shape[2:]) # of x and its partners, (H, W)
+
     def __len__(self): return len(self.index)
     def draw(self, i, gen): return draw_true_pairs(self, i, gen)[:2]
     def all_views(self, i, gen): return draw_all_partners(self, i, gen)

@@ -222,7 +222,7 @@ def drop_saved(
     for file in files: file.unlink(missing_ok=True)
     if files: (Path(folder) / "report.html").unlink(missing_ok=True)
 
-
+# %% ../../nbs/api/experiments/07c_own_pairs.ipynb #16d40249
 class OwnSet(OwnTraining):
     "Its radius is chosen, and the set is saved."
     @step

@@ -15,7 +15,7 @@ from ..data.pair_source import check_source
 from ..data.pairs import PairsOf, to_float
 from .parallel import share
 from ..core.random import make_generator
-from ..sets.sets import PerturbationSet, check_quantile, choose_radius, select_radius
+from ..sets.sets import PerturbationSet, check_quantile, choose_radius, fit_batch, select_radius
 from ..measure.quality import standardise
 from .mend import mend
 from .train import Schedule, build_from, fit, piecewise
@@ -51,7 +51,7 @@ def measure_every_pair(
     def work(units):
         i, = units
         images, a, b = scenes.every_pair(i)
-        x, many = to_float(images.to(device)), max(1, 512_000 // images[0, 0].numel())
+        x, many = to_float(images.to(device)), fit_batch(images)
         with torch.no_grad(), frozen(cvae):
             mu, logvar = cvae.prior(x) # once for each light, not for each pair
             q = torch.cat([cvae.posterior(x[j], x[k])[0] for j, k in zip(a.split(many), b.split(many))])

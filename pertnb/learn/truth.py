@@ -82,9 +82,7 @@ def train_digits(
     **kw,      # device, progress, ... of `fit`
 ):
     "Train (or load) a DigitNet by a method: returns it in eval mode, and its log."
-    size = tuple(TRUTHS[pairs.truth][2](pairs.images[:1]).shape[2:])
-    loss = truth_loss(method, pairs, pset, steps, ramp)
-    build = partial(DigitNet, size, n_classes)
+    loss, build = truth_loss(method, pairs, pset, steps, ramp), partial(DigitNet, pairs.size, n_classes)
     return fit(f"digits-{pairs.truth}-{method}", build, loss, pairs.index, schedule, seed, **kw)
 
 # %% ../../nbs/api/learn/15a_truth.ipynb #c30db4b8

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_pairs', 'check_latents',
            'check_image_size', 'check_precision', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb',
-           'perturb_each', 'encode', 'encode_pairs', 'at', 'sample', 'with_radius', 'latent_norms', 'check_quantile',
-           'choose_radius', 'select_radius', 'save_set', 'read_about', 'build_network', 'load_released', 'load_set',
-           'packaged_set']
+           'perturb_each', 'encode', 'encode_pairs', 'at', 'sample', 'with_radius', 'fit_batch', 'latent_norms',
+           'check_quantile', 'choose_radius', 'select_radius', 'save_set', 'read_about', 'build_network',
+           'load_released', 'load_set', 'packaged_set']
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
@@ -294,12 +294,19 @@ def with_radius(
     return PerturbationSet(pset.cvae, eps, pset.percentiles, pset.info if info is None else info)
 
 # %% ../../nbs/api/sets/07_sets.ipynb #5e69177c
+def fit_batch(
+    x, # images (N, C, H, W)
+):
+    "How many of them are encoded at a time: as many as have the pixels of 500 images of 32 x 32."
+    return max(1, 512_000 // x[0, 0].numel())
+
+
 @full_precision()
 def latent_norms(
     cvae,     # CVAE or PerturbationSet
     x,        # uint8 (N, C, H, W), or float in [0, 1]
     x_tilde,  # as x
-    batch_size=None, # default: as many images as have the pixels of 500 images of 32 x 32
+    batch_size=None, # default: as many as `fit_batch` says
 ):
     "‖(mu(x, x_tilde) - mu(x)) / sigma(x)‖₂ of every pair, (N,), on the CPU."
     check_pairs(x, x_tilde)
@@ -307,7 +314,7 @@ def latent_norms(
         if images.is_floating_point(): check_images(images, name)
     model = getattr(cvae, "cvae", cvae)
     device = next(model.parameters()).device
-    batch_size = batch_size or max(1, 512_000 // x[0, 0].numel())
+    batch_size = batch_size or fit_batch(x)
     def norms(n):
         out = []
         for a, b in zip(x[:n].split(batch_size), x_tilde[:n].split(batch_size)):
