@@ -103,6 +103,13 @@ def test_readme_says_what_does_not_transfer(root, readme):
     assert {line["n"] for line in table(root, path)} == {"300"}
 
 
+def test_readme_says_what_transfers(root, readme):
+    path = "tables/overnight/mnist_rts_nearest_pose_robust.csv"
+    withstood, standard = (value(root, path, row, "Worst true") for row in ("CVAE adversarial training", "Standard training"))
+    assert f"of 200 digits {withstood}% the worst of 875 true poses (none;" in " ".join(readme.split()) and standard == "0.0"
+    assert {line["n"] for line in table(root, path)} == {"200"}
+
+
 def test_readme_says_what_withstands_the_worst_light(root, readme):
     path, column = "tables/overnight/mi_robustness_worst.csv", "eps full"
     adversarial, fixed = (value(root, path, row, column) for row in ("CVAE adversarial training", "Fixed lighting angle"))

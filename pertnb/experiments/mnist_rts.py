@@ -50,7 +50,7 @@ MNIST_RTS_PAPER = dict(MNIST_PAPER, likelihoods=("bce", "mse"), epochs=100., bat
 # %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #3bacd46c
 @experiment("mnist_rts", smoke=dict(MNIST_SMOKE, likelihoods=("bce", "mse")), quick={},
             overnight=dict(n_train=60_000, n_test=200, epochs=25., batch_size=64, lr=1.5e-3, pgd_steps=50, n_grid=8,
-                           mend_images=20_000, excess_steps=60, robust_epochs=3., clip=10.),
+                           mend_images=20_000, excess_steps=60, robust_epochs=12., clip=10.),
             fast=dict(MNIST_RTS_PAPER, mend_images=60_000), paper=dict(MNIST_RTS_PAPER, **AS_PRINTED))
 class RtsSettings(OpenSettings, MnistSettings):
     "Settings of 02_mnist_rts."
