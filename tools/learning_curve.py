@@ -1,10 +1,9 @@
 """What is missing to the paper's accuracy on CIFAR-10: passes, or width? Trainings on corruptions, each from nothing.
 
-    python tools/learning_curve.py [patch-16-64-64:2,4,8 patch-32-128-128:2,4 ...] [--test 2000]
+    python tools/learning_curve.py [NETWORK:PASSES,PASSES ...] [--test 2000]
 
-Each argument is a network and its passes. The recipe is that of preset `overnight` (notebook 05, method cifar10c),
-without a warm start. What was trained before is read. Beside the trainings stands the packaged classifier. The log is
-logs/learning_curve_overnight.md.
+The recipe is that of preset `overnight` (notebook 05, method cifar10c), without a warm start. What was trained before
+is read. Beside the trainings stands the packaged classifier. The log is logs/learning_curve_overnight.md.
 """
 import argparse
 
@@ -21,7 +20,17 @@ from pertnb.report.tables import PAPER, markdown_table
 
 METHOD = "cifar10c"
 TRAININGS = "patch-16-64-64:2,4,8", "patch-32-128-128:2,4,8", "patch-64-256-256:2,4"
-BEST = {kind: max(row[column] for row in PAPER["cifar10c_robustness"].values()) for kind, column in KINDS.items()}
+THEIRS = PAPER["cifar10c_robustness"]
+BEST = {kind: max(THEIRS, key=lambda row: THEIRS[row][column]) for kind, column in KINDS.items()}  # rows of the paper
+GOALS = {kind: THEIRS[row][KINDS[kind]] for kind, row in BEST.items()}
+
+
+def parse_training(text):
+    "A network and its passes; ValueError names the argument."
+    net, _, passes = text.partition(":")
+    try: return net, [float(k) for k in passes.split(",")]
+    except ValueError:
+        raise ValueError(f"expected NETWORK:PASSES,PASSES, such as {TRAININGS[0]}, got {text!r}") from None
 
 
 def train(net, passes):
@@ -32,36 +41,42 @@ def train(net, passes):
 
 
 def judge(section, model, n):
-    "Accuracies (%) on the first test images, {kind: value}."
+    "Accuracies (%) on the first test images, {kind: value}, and half of the widest 95% interval."
     test, ood = section.test_views(n)
     rows = [robust.measure_accuracy(model, test, "perturbed", clean=True), robust.measure_accuracy(model, ood, "ood")]
     found = robust.summarise(pd.concat(rows).assign(method=METHOD))
-    return dict(zip(found.kind, found.accuracy))
+    return dict(zip(found.kind, found.accuracy)), (found.high - found.low).max() / 2
 
 
-def fit_line(rows, kind):
-    "Exponent b of a * seconds^-b, fitted to the error of all trainings, and the seconds at which it is the paper's."
-    slope, height = np.polyfit(np.log(rows.seconds), np.log(100 - rows[kind]), 1)
-    return -slope, float(np.exp((np.log(100 - BEST[kind]) - height) / slope))
+def count_channels(net): return int(net.split("-")[2])
 
 
-def packaged_row():
-    "The packaged classifier as a row: the seconds are those of the training it started from, too."
-    card, before = packaged_card(METHOD), packaged_card("standard")
-    accuracy = {r["kind"]: r["accuracy"] for r in card["accuracy"] if r["kind"] in KINDS}
-    passes = sum(c["schedule"]["epochs"] for c in (card, before))
-    seconds = sum(c["seconds"] for c in (card, before))
-    return dict(net=f"{card['net']['name']}, packaged", passes=passes, seconds=seconds, **accuracy)
+def fit_errors(rows, kind):
+    "Logarithms: height, exponents of passes and of channels in the error (%), by least squares over all trainings."
+    columns = [np.ones(len(rows)), np.log(rows.passes), np.log(rows.net.map(count_channels))]
+    return np.linalg.lstsq(np.stack(columns, 1), np.log(100 - rows[kind]), rcond=None)[0]
 
 
 def tell(rows):
-    "What more time would give, one sentence per kind."
-    said = []
+    "What passes and channels give, and how far the paper's best row is, one sentence per kind."
+    if rows.net.nunique() < 2 or rows.passes.nunique() < 2: return ["Too few trainings to tell passes from width."]
+    said, widest = [], rows.net.loc[rows.net.map(count_channels).idxmax()]
     for kind, name in KINDS.items():
-        b, seconds = fit_line(rows, kind)
-        said.append(f"{name}: the error falls as the {b:.2f}th power of the seconds; at that rate "
-                    f"{BEST[kind]:g}% take {seconds / 3600:.1f} core-hours.")
-    return "\n".join(f"- {sentence}" for sentence in said)
+        height, b, c = fit_errors(rows, kind)
+        goal = np.log(100 - GOALS[kind]) - height - c * np.log(count_channels(widest))
+        passes = f"about {np.exp(goal / b):,.0f} passes" if b < 0 else "no number of passes"
+        said.append(f"{name}: twice the passes leave {2**b:.0%} of the error, twice the channels {2**c:.0%}; by this "
+                    f"fit {widest} reaches {GOALS[kind]:g}% after {passes}.")
+    return said
+
+
+def packaged_row():
+    "The packaged classifier, as a row: trained on clean images first."
+    card, before = packaged_card(METHOD), packaged_card("standard")
+    accuracy = {r["kind"]: r["accuracy"] for r in card["accuracy"] if r["kind"] in KINDS}
+    passes, clean = (c["schedule"]["epochs"] for c in (card, before))
+    return dict(net=f"{card['net']['name']}, packaged", passes=f"{clean:g} clean, {passes:g}",
+                seconds=card["seconds"] + before["seconds"], **accuracy)
 
 
 def draw(rows, packaged):
@@ -71,7 +86,7 @@ def draw(rows, packaged):
         for net, part in rows.groupby("net", sort=False):
             ax.plot(part.seconds, 100 - part[kind], "o-", label=net)
         ax.plot(packaged["seconds"], 100 - packaged[kind], "k*", ms=10, label="packaged (warm start)")
-        ax.axhline(100 - BEST[kind], color="gray", ls=":", label="the paper's best row")
+        ax.axhline(100 - GOALS[kind], color="gray", ls=":", label="the paper's best row")
         ax.set(xscale="log", yscale="log", xlabel="seconds of training, one core", title=name)
         ax.set_yticks([5, 10, 20, 40], ["5", "10", "20", "40"])
         ax.minorticks_off()
@@ -80,24 +95,29 @@ def draw(rows, packaged):
     return fig
 
 
-def describe(rows, packaged, n, source):
+def describe(rows, packaged, command, n, widest, source):
     "The log, in Markdown."
-    shown = pd.DataFrame([*rows.to_dict("records"), packaged]).round(dict(seconds=0) | dict.fromkeys(KINDS, 1))
-    shown = shown.astype(dict(seconds=int)).rename(columns=KINDS).set_index("net")
-    best = ", ".join(f"{BEST[kind]:g} ({name})" for kind, name in KINDS.items())
+    paper = dict(net=f"the paper's row {robust.METHODS[METHOD]}", passes="", seconds="",
+                 **{kind: THEIRS[robust.METHODS[METHOD]][column] for kind, column in KINDS.items()})
+    shown = pd.DataFrame([*rows.to_dict("records"), packaged, paper])
+    for kind in KINDS: shown[kind] = shown[kind].map("{:.1f}".format)
+    shown["passes"] = [f"{v:g}" if isinstance(v, float) else v for v in shown.passes]
+    shown["seconds"] = [f"{v:,.0f}" if isinstance(v, float) else v for v in shown.seconds]
+    best = ", ".join(f"{GOALS[kind]:g} {name} ({BEST[kind]})" for kind, name in KINDS.items())
+    sentences = "\n".join(f"- {sentence}" for sentence in tell(rows))
     return f"""# What is missing to the paper's accuracy on CIFAR-10?
 
-Made by `python tools/learning_curve.py`: preset overnight, data cifar10, seed {source["seed"]}, 49,000 training images,
-two thirds of them corrupted, {n:,} test images (the packaged classifier: 10,000), {source["precision"]},
-{source["device"]}, commit {source["commit"]}. Every training begins from nothing; accuracies in %, the best of the
-paper's rows have {best}. The packaged classifier
-began from the standard one, whose passes and seconds are counted.
+Made by `{command}`: preset overnight, data cifar10, seed {source["seed"]}, {source["n"]:,} training images, two thirds
+of them corrupted, {n:,} test images (95% intervals of at most ±{widest:.1f}), {source["precision"]},
+{source["device"]}, commit {source["commit"]}. Every training begins from nothing. The packaged classifier began from
+the standard one, had another rate, and is judged on 10,000 images: it is not fitted. Accuracies in %. The best of the
+paper's rows: {best}.
 
-{markdown_table(shown).replace("|  |", "| network |", 1)}
+{markdown_table(shown.rename(columns=KINDS).set_index("net")).replace("|  |", "| network |", 1)}
 
-{tell(rows)}
+{sentences}
 
-A straight line in powers of ten is a rough guide: errors flatten out when a network has learned what it can.
+Powers of passes and channels are a rough guide: errors flatten out when a network has learned what it can.
 
 ![Error over seconds of training](learning_curve_overnight.png)
 """
@@ -108,17 +128,21 @@ def main():
     parser.add_argument("trainings", nargs="*", default=TRAININGS, metavar="NETWORK:PASSES,PASSES")
     parser.add_argument("--test", type=int, default=2000)
     args = parser.parse_args()
-    found = []
-    asked = (text.split(":") for text in args.trainings)
-    for net, passes in ((net, float(k)) for net, several in asked for k in several.split(",")):
-        section, model, log = train(net, passes)
-        found.append(dict(net=net, passes=passes, seconds=log.attrs["seconds"], **judge(section, model, args.test)))
-        print(found[-1], flush=True)
-    rows, packaged, logs = pd.DataFrame(found), packaged_row(), package_root().parent / "logs"
-    source = provenance("overnight", "cifar10", section.seed, args.test, rows.seconds.sum(), "cpu")
-    path, picture = logs / "learning_curve_overnight.md", logs / "learning_curve_overnight.png"
-    with atomic_write(picture) as tmp: draw(rows, packaged).savefig(tmp, format="png", dpi=80)
-    with atomic_write(path) as tmp: tmp.write_text(describe(rows, packaged, args.test, source))
+    found, widths, logs = [], [], package_root().parent / "logs"
+    for net, several in [parse_training(text) for text in args.trainings]:
+        for passes in several:
+            section, model, log = train(net, passes)
+            accuracies, half = judge(section, model, args.test)
+            found.append(dict(net=net, passes=passes, seconds=log.attrs["seconds"], **accuracies))
+            widths.append(half)
+            print(found[-1], flush=True)
+    rows, packaged, n = pd.DataFrame(found), packaged_row(), len(section.views(section.robust)[0])
+    source = provenance("overnight", "cifar10", section.seed, n, rows.seconds.sum(), "cpu")
+    command = " ".join(["python tools/learning_curve.py", *(() if args.trainings is TRAININGS else args.trainings)])
+    text = describe(rows, packaged, command, args.test, max(widths), source)
+    with atomic_write(logs / "learning_curve_overnight.png") as tmp:
+        draw(rows, packaged).savefig(tmp, format="png", dpi=80)
+    with atomic_write(logs / "learning_curve_overnight.md") as tmp: tmp.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__": main()

@@ -209,7 +209,7 @@ class SegmentSettings(PgdSettings, TrainAttackSettings, Segmenting):
 @experiment("mi_certified",
             smoke=dict(SMOKE_SEGMENT, n_images=2, n0=5, n=30, sample_batch=5),
             quick={},
-            overnight=dict(OVERNIGHT_SEGMENT, n_images=30),
+            overnight=dict(OVERNIGHT_SEGMENT, n_images=30, images=60_000),
             fast=dict(FAST_SEGMENT, n_images=200, sample_batch=250),
             paper=dict(PAPER_SEGMENT, n_images=750, sample_batch=250))
 class CertifiedMapSettings(VoteSettings, RiskSettings, Segmenting):
