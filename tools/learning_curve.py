@@ -19,7 +19,7 @@ from pertnb.models.classifier_files import packaged_card
 from pertnb.report.tables import PAPER, markdown_table
 
 METHOD = "cifar10c"
-TRAININGS = "patch-16-64-64:2,4,8,16", "patch-32-128-128:2,4,8", "patch-64-256-256:2,4"
+TRAININGS = "patch-16-64-64:2,4,8,16", "patch-32-128-128:2,4,8,16", "patch-64-256-256:2,4"
 THEIRS = PAPER["cifar10c_robustness"]
 BEST = {kind: max(THEIRS, key=lambda row: THEIRS[row][column]) for kind, column in KINDS.items()}  # rows of the paper
 GOALS = {kind: THEIRS[row][KINDS[kind]] for kind, row in BEST.items()}
