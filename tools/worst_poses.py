@@ -67,10 +67,10 @@ def describe(rows, n, source):
     return f"""# Digits under the worst true pose
 
 Made by `python tools/worst_poses.py`: data mnist, seed {source["seed"]}, {n:,} test images, float32,
-{source["device"]}, commit {source["commit"]}. Of the
-classifiers of notebook 02 that had 3 passes in the set of the text's or the released network (preset overnight,
-nearest pixel), only the one trained on true poses withstands the worst of 875 true poses of a digit, on a tenth of
-the images. Is the learned set to blame? Here none takes part: at each step, a training takes the worst of so many
+{source["device"]}, commit {source["commit"]}. Of the classifiers of notebook 02 that had 3 passes in the
+set of the text's or the released network (preset overnight, nearest pixel), only the one trained on true poses
+withstands the worst of 875 true poses of a digit, on a tenth of the images. Is the learned set to blame?
+Here none takes part: at each step, a training takes the worst of so many
 true poses of each image, drawn at random. *Width*: channels of the first of two convolutions; 02 has 16. Batches of
 {BATCH}, peak of the rate {LR}; accuracies in %.
 
