@@ -18,6 +18,7 @@ import pandas as pd
 
 from pertnb.core.paths import atomic_write, package_root, provenance, tables_dir
 from pertnb.experiments import presets
+from pertnb.experiments.cifar10c import RobustSettings
 from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C
 from pertnb.experiments.cifar10c_robust import RobustCifar10C, compare_methods, tabulate_accuracy
 from pertnb.learn import robust
@@ -127,6 +128,11 @@ def keep_common(rows):
     return rows[~attacked | rows.image.isin(methods.index[methods == rows.method.nunique()])]
 
 
+def tell_passes(card):
+    "Passes of the trainings of a packaged classifier."
+    return " + ".join(f"{n:g}" for n in RobustSettings(**card["settings"]).passes(card["method"]))
+
+
 def tabulate(section):
     "Write table:cifar10c_robustness and its figures of all packaged classifiers, and print what the worst case says."
     weights, files = package_root() / "weights", {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
@@ -138,7 +144,7 @@ def tabulate(section):
     table = tabulate_accuracy(rows, names, radii)
     judged, attacked = (rows[rows.kind == kind].image.nunique() for kind in ("clean", "worst"))
     seconds, settings = sum(card["seconds"] for card in cards.values()), section.robust
-    epochs = ", ".join(f"{names[m]} {card['schedule']['epochs']:g}" for m, card in cards.items())
+    epochs = ", ".join(f"{names[m]} {tell_passes(card)}" for m, card in cards.items())
     caption = (f"Accuracy (%) on {judged:,} test images, clean and corrupted, and on {attacked:,} under attack: "
                f"{settings.pgd_steps} steps of PGD of ε/20; worst: also {settings.strong_steps} of AutoPGD on each of "
                f"two losses, at the quartiles and the full radius ({section.set(settings).eps:.1f}) of the packaged "

@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_METHODS', 'STAGE_METHODS', 'FROM_NOTHING',
            'PLAIN_ATTACK', 'PAPER_ROBUST', 'ROBUST_PRESETS', 'CERTIFIED_PRESETS', 'ImageSettings', 'FitSettings',
-           'ClassifierSettings', 'PatchSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings', 'RobustSettings',
-           'CertifiedSettings']
+           'ClassifierSettings', 'PatchSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings', 'parse_further',
+           'RobustSettings', 'CertifiedSettings']
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90e941bf
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from ..corruptions import TRAIN
 from ..attack.strong import PIXEL_EPS
 from .presets import Source, experiment
@@ -194,13 +194,28 @@ ROBUST_PRESETS = dict(
                lr=0.2))
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #035f3e07
+def parse_further(
+    text, # "method:passes"
+):
+    "The method and the passes; ValueError says what was expected."
+    from pertnb.learn.robust import METHODS # imported here: that takes a second
+    method, _, passes = text.partition(":")
+    try: number = float(passes)
+    except ValueError: number = float("nan")
+    if method in METHODS and 0 < number < float("inf"): return method, number
+    known = ", ".join(METHODS)
+    raise ValueError(f"parameter 'further' must hold METHOD:PASSES, such as cifar10c:12, got {text!r}; "
+                     f"known are {known}")
+
+
 @experiment("cifar10c_robust", **ROBUST_PRESETS)
 class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSettings, SetSettings):
     "Settings of 05_cifar10c_robust."
     n_test: int = 300        # test images, all of them attacked at the full radius
-    n_quartiles: int = 150   # the first of these are also attacked at quartiles, and by AutoPGD
+    n_quartiles: int = 150   # the first of these are also attacked at the quartiles
     n_judged: int = 500      # test images, judged clean and corrupted
     methods: tuple = SET_METHODS # also cvae_adversarial_pairs, augmix, l2, linf
+    further: tuple[str, ...] = () # "method:passes": trainings after the first, each from the weights of the one before
     seeds: int = 1           # trainings of each method, with seeds seed, seed + 1, ...; judged on the same test images
     pretrained: bool = False # augmix, l2 and linf from robustbench where it is installed (CIFAR-10 only)
     early_stopping: bool = True # keep the weights that do best on the images set aside
@@ -215,6 +230,19 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
     pixel_steps: int = 3     # of PGD in training on balls of pixels
     random_start: bool = False # if not kept: start at a random point, at a random share of the radius; not at u = 0
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
+
+    def __post_init__(self):
+        for text in self.further: parse_further(text)
+
+    def passes(self, method):
+        "Passes of each of a method's trainings, the first one first."
+        further = [passes for name, passes in map(parse_further, self.further) if name == method]
+        return self.training(method)["epochs"], *further
+
+    def first(self, method, n):
+        "The same settings, with the first n trainings of a method alone."
+        others = tuple(text for text in self.further if parse_further(text)[0] != method)
+        return replace(self, further=others + tuple(f"{method}:{k}" for k in self.passes(method)[1:n]))
 
     def loss(self, method):
         "Arguments of robust.classifier_loss for a method."

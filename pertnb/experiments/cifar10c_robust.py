@@ -170,7 +170,8 @@ def recipe_of(
 ):
     "All of the settings on which a trained classifier depends, data, seed and set apart."
     s = settings
-    return s.n_train, s.net(), s.training(method), s.loss(method), s.warm_start, s.early_stopping
+    how = s.training(method), s.loss(method), s.passes(method)
+    return s.n_train, s.net(), *how, s.warm_start, s.early_stopping
 
 
 @patch
@@ -182,7 +183,7 @@ def find_packaged(self: RobustCifar10C,
 ):
     "A packaged classifier of that recipe, on the device, and its log; None if there is none for these settings."
     if settings.retrain or seed or self.data != "cifar10": return None
-    if name in self.anew or name not in packaged_names(): return None
+    if name not in packaged_names(): return None
     card = packaged_card(name)
     if recipe(settings) != recipe(type(settings)(**card["settings"])): return None
     if card["set"] not in (None, packaged_set().info): return None
@@ -198,7 +199,20 @@ def packaged(self: RobustCifar10C,
     seed,   # of split and training
 ):
     "The packaged classifier that these settings describe, on the device, and its log; None if there is none."
+    if method in self.anew: return None
     return self.find_packaged(method, self.robust, seed, partial(recipe_of, method=method))
+
+
+@patch
+def begun(self: RobustCifar10C,
+    method, # one of robust.METHODS
+    seed,   # of split and training
+):
+    "`packaged`, or else a packaged classifier after the first of these trainings, as many as there are; or None."
+    if found := self.packaged(method, seed): return found
+    recipe = partial(recipe_of, method=method)
+    for n in range(len(self.robust.passes(method)) - 1, 0, -1):
+        if found := self.find_packaged(method, self.robust.first(method, n), seed, recipe): return found
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5a2b255c
 @patch
@@ -209,9 +223,10 @@ def classifiers(self: RobustCifar10C,
 ):
     "{method: model} of 05 in eval mode, and {method: log} of those that are not robustbench's."
     begin, logs, given = time.perf_counter(), {}, {m: self.packaged(m, seed) for m in methods}
-    given = {m: found for m, found in given.items() if found}
-    for m in given: print(f"{robust.METHODS[m]:28} comes with the package")
-    if len(given) == len(methods): return tuple({m: found[k] for m, found in given.items()} for k in (0, 1))
+    for m in given:
+        if given[m]: print(f"{robust.METHODS[m]:28} comes with the package")
+    if all(given.values()): return tuple({m: found[k] for m, found in given.items()} for k in (0, 1))
+    given = {m: found for m in given if (found := given[m] or self.begun(m, seed))}
     pset = self.set(self.robust) if any(m.startswith("cvae") for m in methods) else None
     models = robust.train_methods(self.robust, methods, *self.views(self.robust, seed), pset, self.n_classes, seed,
                                   logs=logs, given=given, device=self.device, progress=False)

@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['METHODS', 'CORRUPTED', 'ROBUSTBENCH', 'PART', 'RESOLVED', 'check_methods', 'draw_view', 'draw_images',
            'classifier_loss', 'judging_arguments', 'make_validation', 'validation_loss', 'build_classifier',
-           'fit_classifier', 'train_classifier', 'load_pretrained', 'describe_log', 'train_methods', 'is_correct',
-           'measure_accuracy', 'attack_by_pgd', 'choose_attacks', 'attack_by_autopgd', 'attack_part',
-           'judge_unattacked', 'judge_classifier', 'summarise', 'count_wins', 'compare']
+           'fit_classifier', 'train_classifier', 'load_pretrained', 'join_logs', 'count_trainings', 'last_training',
+           'describe_log', 'train_on', 'train_methods', 'is_correct', 'measure_accuracy', 'attack_by_pgd',
+           'choose_attacks', 'attack_by_autopgd', 'attack_part', 'judge_unattacked', 'judge_classifier', 'summarise',
+           'count_wins', 'compare']
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9259f60d
 from functools import partial
@@ -19,6 +20,7 @@ from ..core import memo
 from ..core.checks import check_columns, check_labels, check_number
 from ..attack.attack import count_at_once, cross_entropy, find_classes, nested_robustness
 from ..core.device import compile_set, frozen, full_precision
+from ..models.classifier_files import round_weights
 from ..models.nets import make_network
 from .losses import Bank, Codes, check_method, choose_point, set_loss, spread_evenly
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, evaluation_pairs, to_float
@@ -217,17 +219,64 @@ def load_pretrained(
     return load_model(model_name=name, model_dir=folder, dataset="cifar10", threat_model=threat).to(device).eval()
 
 # %% ../../nbs/api/learn/11_robust.ipynb #032a9cd9
+def join_logs(
+    before, # DataFrame, of the trainings before; None: there was none
+    log,    # ... of one that began with their weights
+):
+    "Both as one, column `training` numbers them from 1; seconds are those of all."
+    if before is None: return log
+    if "training" not in before: before = before.assign(training=1)
+    every = pd.concat([before, log.assign(training=before.training.max() + 1)], ignore_index=True)
+    every.attrs = log.attrs | dict(seconds=before.attrs["seconds"] + log.attrs["seconds"])
+    return every
+
+
+def count_trainings(
+    log, # DataFrame of `join_logs`, or of one training; None: of none
+):
+    "The trainings of a log."
+    return 0 if log is None else int(log.training.max()) if "training" in log else 1
+
+
+def last_training(
+    log, # DataFrame of `join_logs`, or of one training
+):
+    "The rows of the last one."
+    return log[log.training == log.training.max()].reset_index(drop=True) if "training" in log else log
+
+
 def describe_log(
     method, # one of METHODS
     log,    # DataFrame of its training
     names=METHODS, # {method: what a person calls it}
 ):
     "How long it took, and its best row, or its last loss if nothing chose a row."
-    end = f"last loss {log.loss.iloc[-1]:.2f}"
+    seconds, end = log.attrs["seconds"], f"last loss {log.loss.iloc[-1]:.2f}"
+    log = last_training(log)
     if "validation" in log: end = f"best of {len(log)} rows: {int(log.validation.idxmin()) + 1}"
-    return f"{names[method]:28} {log.attrs['seconds']:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {end}"
+    return f"{names[method]:28} {seconds:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {end}"
 
 # %% ../../nbs/api/learn/11_robust.ipynb #b783c7cf
+def train_on(
+    settings, # of presets.resolve("cifar10c_robust", ...)
+    method,   # one of METHODS
+    given,    # (model, log) after some of its trainings; (None, None): none was made
+    start,    # state dict that the first one starts from; None: from nothing
+    train,    # Views of the training images
+    net,      # arguments of make_network
+    pset, validation, seed, # as of train_classifier
+    **kw,     # device, progress, ... of `fit`
+):
+    "The trainings of a method that were not made yet, each from the rounded weights of the one before: model and log."
+    (model, log), how = given, settings.loss(method)
+    for passes in settings.passes(method)[count_trainings(log):]:
+        if model is not None: start = round_weights(model).state_dict()
+        schedule = Schedule(**settings.training(method) | dict(epochs=passes))
+        model, new = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
+        log = join_logs(log, new)
+    return model, log
+
+
 def train_methods(
     settings,   # of presets.resolve("cifar10c_robust", ...)
     methods,    # names, of METHODS
@@ -238,7 +287,7 @@ def train_methods(
     seed=0,
     logs=None,  # dict that gets the log of each training
     names=METHODS, # {method: its name in that line}
-    given=None, # {method: (model, log)} of those that need no training
+    given=None, # {method: (model, log)} of those of which all trainings, or the first ones, were made
     **kw,       # device, progress, ... of `fit`
 ):
     "Classifiers by method, {method: model}; a line for each says how long it took."
@@ -249,10 +298,8 @@ def train_methods(
         if settings.pretrained and n_classes == 10 and (model := load_pretrained(method, kw.get("device"))):
             models[method] = model
             continue
-        if given and method in given: model, log = given[method]
-        else:
-            schedule, how = Schedule(**settings.training(method)), settings.loss(method)
-            model, log = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
+        begun = (given or {}).get(method, (None, None))
+        model, log = train_on(settings, method, begun, start, train, net, pset, validation, seed, **kw)
         models[method], logs[method] = model, log
         if method == "standard" and settings.warm_start: start = model.state_dict()
         print(describe_log(method, log, names))
@@ -334,23 +381,23 @@ def attack_by_autopgd(
     restarts=1,
     seed=0, # of the random starts
 ):
-    "Rows of kind 'worst' for the images attacked at all radii; zero_gradients counts steps of AutoPGD without one."
+    "Rows of kind 'worst', one per row of `pgd`; zero_gradients counts steps of AutoPGD without a gradient."
     check_columns(pgd, ["eps", "image", "correct"])
-    held = pgd.pivot(index="image", columns="eps", values="correct").dropna().astype(bool)
+    held = pgd.pivot(index="image", columns="eps", values="correct")
     images = torch.tensor(held.index.to_numpy())
     standing = torch.ones(len(images), dtype=torch.bool) # at this radius and all smaller ones
     attacks, parts = choose_attacks(model, to_float(x[:1])), []
     for eps in sorted(held):
-        standing &= torch.tensor(held[eps].to_numpy())
-        zeros = torch.zeros(len(images), dtype=torch.int64)
-        if standing.any():
-            left = standing.nonzero()[:, 0]
+        asked = torch.tensor(held[eps].notna().to_numpy()) # PGD attacks some images at the largest radius only
+        standing &= torch.tensor((held[eps] != False).to_numpy())
+        zeros, left = torch.zeros(len(images), dtype=torch.int64), (standing & asked).nonzero()[:, 0]
+        if len(left):
             i = images[left]
             found = attack_strongly(pset, model, to_float(x[i]), y[i], float(eps), steps, restarts,
                                     make_generator("strong", seed, eps), attacks, count_at_once(x.device))
             zeros[left], standing[left] = found.zero_gradients.cpu().long(), found.correct.cpu()
-        parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=images.numpy(),
-                                       correct=standing.numpy().copy(), zero_gradients=zeros.numpy())))
+        parts.append(pd.DataFrame(dict(kind="worst", corruption="learned", eps=eps, image=images[asked].numpy(),
+                                       correct=standing[asked].numpy(), zero_gradients=zeros[asked].numpy())))
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9b668a04
@@ -366,10 +413,9 @@ def attack_part(
 ):
     "Rows of kinds 'robust' and 'worst' of images lo to hi, and PGD's u (hi - lo, K) at the largest radius."
     rows, u = attack_by_pgd(model, pset, x[lo:hi], y[lo:hi], radii, max(0, min(few, hi) - lo), steps)
-    if lo < few:
-        starts = f"{seed}, from {lo}" if lo else seed
-        worst = attack_by_autopgd(model, pset, x[lo:hi], y[lo:hi], rows, strong_steps, seed=starts)
-        rows = pd.concat([rows, worst], ignore_index=True)
+    starts = f"{seed}, from {lo}" if lo else seed
+    worst = attack_by_autopgd(model, pset, x[lo:hi], y[lo:hi], rows, strong_steps, seed=starts)
+    rows = pd.concat([rows, worst], ignore_index=True)
     return rows.assign(image=rows.image + lo), u
 
 # %% ../../nbs/api/learn/11_robust.ipynb #fdb49507
