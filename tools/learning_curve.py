@@ -13,6 +13,7 @@ import pandas as pd
 
 from pertnb.core.paths import atomic_write, package_root, provenance
 from pertnb.experiments import presets
+from pertnb.experiments.cifar10c import RobustSettings
 from pertnb.experiments.cifar10c_robust import KINDS, RobustCifar10C
 from pertnb.learn import robust
 from pertnb.models.classifier_files import packaged_card
@@ -74,8 +75,8 @@ def packaged_row():
     "The packaged classifier, as a row: trained on clean images first."
     card, before = packaged_card(METHOD), packaged_card("standard")
     accuracy = {r["kind"]: r["accuracy"] for r in card["accuracy"] if r["kind"] in KINDS}
-    passes, clean = (c["schedule"]["epochs"] for c in (card, before))
-    return dict(net=f"{card['net']['name']}, packaged", passes=f"{clean:g} clean, {passes:g}",
+    clean, passes = (RobustSettings(**c["settings"]).tell_passes(c["method"]) for c in (before, card))
+    return dict(net=f"{card['net']['name']}, packaged", passes=f"{clean} clean, {passes}",
                 seconds=card["seconds"] + before["seconds"], **accuracy)
 
 

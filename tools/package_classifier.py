@@ -128,11 +128,6 @@ def keep_common(rows):
     return rows[~attacked | rows.image.isin(methods.index[methods == rows.method.nunique()])]
 
 
-def tell_passes(card):
-    "Passes of the trainings of a packaged classifier."
-    return " + ".join(f"{n:g}" for n in RobustSettings(**card["settings"]).passes(card["method"]))
-
-
 def tabulate(section):
     "Write table:cifar10c_robustness and its figures of all packaged classifiers, and print what the worst case says."
     weights, files = package_root() / "weights", {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
@@ -144,7 +139,7 @@ def tabulate(section):
     table = tabulate_accuracy(rows, names, radii)
     judged, attacked = (rows[rows.kind == kind].image.nunique() for kind in ("clean", "worst"))
     seconds, settings = sum(card["seconds"] for card in cards.values()), section.robust
-    epochs = ", ".join(f"{names[m]} {tell_passes(card)}" for m, card in cards.items())
+    epochs = ", ".join(f"{names[m]} {RobustSettings(**card['settings']).tell_passes(m)}" for m, card in cards.items())
     caption = (f"Accuracy (%) on {judged:,} test images, clean and corrupted, and on {attacked:,} under attack: "
                f"{settings.pgd_steps} steps of PGD of ε/20; worst: also {settings.strong_steps} of AutoPGD on each of "
                f"two losses, at the quartiles and the full radius ({section.set(settings).eps:.1f}) of the packaged "

@@ -239,6 +239,10 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
         further = [passes for name, passes in map(parse_further, self.further) if name == method]
         return self.training(method)["epochs"], *further
 
+    def tell_passes(self, method):
+        "The same as text."
+        return " + ".join(f"{n:g}" for n in self.passes(method))
+
     def first(self, method, n):
         "The same settings, with the first n trainings of a method alone."
         others = tuple(text for text in self.further if parse_further(text)[0] != method)

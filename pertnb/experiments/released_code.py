@@ -25,13 +25,14 @@ from ..core.rows import read_rows, write_rows
 from ..data import affine
 from ..data.images import class_names, resolve_data
 from ..data.pairs import PairsOf, evaluation_pairs, load_views, split_by_seed, to_float
-from .cifar10c import ClassifierSettings, ImageSettings
+from .cifar10c import PLAIN_RECIPE, ImageSettings, PatchSettings
 from .presets import experiment, resolve
 from .section import QualitySettings, Section, TrainAttackSettings, VoteSettings, step
 from ..learn import robust
 from ..learn.learn import learn_set, learn_truth
 from ..learn.train import Schedule, epoch_order
 from ..measure import quality
+from ..models.classifier_files import packaged_classifier
 from ..released.departures import DEPARTURES, METRIC_READINGS, UNGUARDED, ColumnBall, PlainPairs
 from ..released.departures import answer_always, order_once, paired_means, paired_shares, project_columns
 from ..released.departures import sample_cube, third_radius, validation_pairs
@@ -41,33 +42,39 @@ from ..sets.sets import packaged_set, project, sample_ball, select_radius
 # %% ../../nbs/api/experiments/05_released_code.ipynb #a3f8b1db
 RELEASED_PRESETS = dict(
     smoke=dict(data="photos", mnist_data="digits", n_train=60, n_test=2, n_attacked=6, seeds=2, epochs_standard=1.,
-               epochs=1., batch_size=20, width=8, train_steps=1, cvae_epochs=1., mnist_train=150, mnist_test=6,
-               mnist_epochs=1., pgd_steps=2, attack_steps=2, n_smoothed=2, n0=10, n=40),
+               epochs=1., batch_size=20, cvae_batch=20, classifier="patch-8", train_steps=1, cvae_epochs=1.,
+               mnist_train=150, mnist_test=6, mnist_epochs=1., pgd_steps=2, attack_steps=2, n_smoothed=2, n0=10, n=40),
     quick={},
-    overnight=dict(n_train=10_000, n_test=100, n_attacked=500, epochs_standard=10., epochs=2., cvae_epochs=8.,
-               mnist_train=60_000, mnist_test=500, mnist_epochs=5., n_smoothed=200, n=1000),
-    fast=dict(n_train=50_000, n_test=500, n_attacked=2000, seeds=5, classifier="resnet-18", patch=1, batch_size=128,
-              epochs_standard=15., epochs=5., cvae_epochs=16., mnist_train=60_000, mnist_test=2000, mnist_epochs=20.,
+    overnight=dict(n_train=20_000, n_test=100, n_attacked=1000, seeds=5, epochs_standard=5., epochs=2.,
+               packaged=True, cvae_epochs=4., mnist_train=60_000, mnist_test=500, mnist_epochs=5., n_smoothed=200,
+               n=1000),
+    fast=dict(PLAIN_RECIPE, n_train=50_000, n_test=500, n_attacked=2000, seeds=5, classifier="resnet-18", patch=1,
+              cvae_batch=128, train_steps=3, epochs_standard=15., epochs=5., cvae_epochs=16., mnist_train=60_000,
+              mnist_test=2000, mnist_epochs=20.,
               attack_steps=50, n_smoothed=500, n=10_000),
-    paper=dict(n_train=50_000, n_test=1000, n_attacked=2000, seeds=5, classifier="wrn-28-10", patch=1, batch_size=128,
-               epochs_standard=100., epochs=100., warm_start=False, train_steps=7, train_step_size=.2, cvae_epochs=16.,
-               mnist_train=60_000, mnist_test=2000, mnist_epochs=20., attack_steps=50, n_smoothed=500, n=10_000))
+    paper=dict(PLAIN_RECIPE, n_train=50_000, n_test=1000, n_attacked=2000, seeds=5, classifier="wrn-28-10", patch=1,
+               cvae_batch=128, epochs_standard=100., epochs=100., warm_start=False, train_steps=7, train_step_size=.2,
+               cvae_epochs=16., mnist_train=60_000, mnist_test=2000, mnist_epochs=20., attack_steps=50, n_smoothed=500,
+               n=10_000))
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #2a2f98df
 @experiment("released_code", **RELEASED_PRESETS)
-class ReleasedSettings(VoteSettings, QualitySettings, TrainAttackSettings, ClassifierSettings, ImageSettings):
+class ReleasedSettings(VoteSettings, QualitySettings, TrainAttackSettings, PatchSettings, ImageSettings):
     "Settings of 11_released_code."
     mnist_data: str = "auto" # "auto", "mnist" or "digits"
     seeds: int = 3           # trainings of each kind
     n_test: int = 12         # test images, each with every corruption
-    n_attacked: int = 80     # test images under attack
+    n_train: int = 4000      # training images
+    n_attacked: int = 200    # test images under attack
     attack_steps: int = 20   # of PGD on classifiers, each of eps / 20
-    epochs_standard: float = 4.
-    epochs: float = 0.5      # passes of each adversarial training
-    batch_size: int = 64
-    lr_adam: float = 0.2     # Adam's, as in the paper; row 9 sets it against "sgd"
+    packaged: bool = False   # rows 11, 16 to 18 on the classifiers of the package, not on the first seed's
+    epochs_standard: float = 6.
+    epochs: float = 1.5      # passes of each adversarial training
+    lr_adam: float = 0.2     # Adam's, as in the paper; row 9 sets it against `optimizer` and `lr`
+    train_steps: int = 2
     train_step_size: float = 0.25
-    cvae_epochs: float = 4.  # passes of each CVAE of corruptions
+    cvae_epochs: float = 2.  # passes of each CVAE of corruptions
+    cvae_batch: int = 64     # pairs per step of each CVAE
     mnist_train: int = 5000  # training images of each CVAE of l-infinity noise
     mnist_test: int = 100    # test images of the same
     mnist_epochs: float = 2.
@@ -226,7 +233,7 @@ def cvae_settings(self: ReleasedCode):
     s = self.settings
     preset = s.preset if s.preset in ("smoke", "quick") else "overnight"
     return resolve("cifar10c_cvae", dict(preset=preset, data=self.data, n_train=s.n_train, epochs=s.cvae_epochs,
-                                         batch_size=s.batch_size, pad=4))
+                                         batch_size=s.cvae_batch, pad=4))
 
 
 @patch
@@ -334,7 +341,7 @@ def measure_digits(self: ReleasedCode,
     "Metrics of a set of l-infinity noise, and its radius."
     s, (name, train, validation, pairs) = self.settings, self.digits()
     linf = resolve("mnist_linf", dict(preset=s.preset, data=name, seed=seed, epochs=s.mnist_epochs,
-                                      batch_size=s.batch_size, clip=10.))
+                                      batch_size=s.cvae_batch, clip=10.))
     order = epoch_order if shuffle else order_once
     learned, _ = learn_truth(linf, train, validation, dict(name="mnist_fc"), "bce", order=order,
                              device=self.device, progress=False)
@@ -355,6 +362,12 @@ READINGS = {"adversarial": ("max", frozen), "text": ("adversarial", frozen), "tr
 
 
 @patch
+def draws(self: ReleasedCode):
+    "Arguments of robust.classifier_loss for all classifiers: smoothed labels, crop and flip."
+    return dict(label_smoothing=self.settings.smoothing, images=self.settings.images())
+
+
+@patch
 def train_standard(self: ReleasedCode,
     seed,
     **changes, # of the arguments of Schedule
@@ -363,8 +376,8 @@ def train_standard(self: ReleasedCode,
     s = self.settings
     schedule = Schedule(**s.training("standard") | changes)
     net = dict(s.net(), n_classes=len(class_names(self.data)))
-    return robust.train_classifier("standard", self.train(), schedule, net, seed=seed, device=self.device,
-                                   progress=False)[0]
+    return robust.train_classifier("standard", self.train(), schedule, net, attack=self.draws(), seed=seed,
+                                   device=self.device, progress=False)[0]
 
 
 @patch
@@ -378,7 +391,7 @@ def train_adversarial(self: ReleasedCode,
     s = self.settings
     schedule = Schedule(**s.training("cvae_adversarial"))
     net = dict(s.net(), n_classes=len(class_names(self.data)))
-    attack = dict(steps=s.train_steps, step_size=s.train_step_size, mix=mix, freeze=freeze)
+    attack = self.draws() | dict(steps=s.train_steps, step_size=s.train_step_size, mix=mix, freeze=freeze)
     return robust.train_classifier("cvae_adversarial", self.train(), schedule, net, self.set(), start, attack,
                                    seed=seed, device=self.device, progress=False)[0]
 
@@ -456,10 +469,18 @@ class Confident(nn.Module):
 
 @patch
 @step
+def subjects(self: ReleasedCode):
+    "The classifiers that rows 11, 16, 17 and 18 attack and smooth: standard, and adversarially trained in a set."
+    if self.settings.packaged and self.data == "cifar10":
+        return [packaged_classifier(method).to(self.device) for method in ("standard", "cvae_adversarial")]
+    return [self.classifiers()[reading, self.seed] for reading in ("standard", "adversarial")]
+
+
+@patch
+@step
 def judge_attacks(self: ReleasedCode):
-    "Effects of three options on the robust accuracy of the first seed's classifiers."
-    models, third = self.classifiers(), self.set().percentiles[2]
-    standard, trained = (models[reading, self.seed] for reading in ("standard", "adversarial"))
+    "Effects of three options on the robust accuracy of `subjects`."
+    (standard, trained), third = self.subjects(), self.set().percentiles[2]
     sure, held = Confident(standard, 100.).eval(), self.survive(standard)
     def effect(option, metric, ours, theirs):
         return make_effect(option, metric, paired_shares(ours, theirs), "image", "share")
@@ -477,7 +498,7 @@ def smoothing_arguments(self: ReleasedCode):
     "Set, classifier, images float (n, C, H, W) and sigma, for `smoothing`; and the labels (n,) as an array."
     s, pset, test = self.settings, self.set(), self.test()
     x = to_float(test.images[:s.n_smoothed].to(self.device))
-    model, sigma = self.classifiers()["adversarial", self.seed], smoothing.sigma_for(pset.percentiles[0], s.n)
+    model, sigma = self.subjects()[1], smoothing.sigma_for(pset.percentiles[0], s.n)
     return (pset, model, x, sigma), test.labels[:s.n_smoothed].numpy()
 
 

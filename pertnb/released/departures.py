@@ -36,8 +36,8 @@ class Departure:
 
 # %% ../../nbs/api/released/23_departures.ipynb #39e392e9
 DEPARTURES = (
-    Departure(9, "optimizer", "sgd", "adam",
-              "the classifier is trained by Adam with a rate that peaks at 0.2, which suits SGD",
+    Departure(9, "optimizer", "muon", "adam",
+              "the classifier is trained by Adam with a rate that peaks at 0.2, which suits Muon and SGD",
               "train.Schedule(optimizer=, lr=)", "text and released code"),
     Departure(10, "mix", "max", "adversarial",
               "the text's loss, at the adversarial example alone; the released code's, and ours, is the larger of that "
