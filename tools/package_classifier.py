@@ -1,12 +1,13 @@
 """Train classifiers of notebooks 05 and 06 at preset `overnight`, judge them, and write them with their cards to
 pertnb/weights.
 
-    python tools/package_classifier.py [METHOD ...] [noise_wide ...] [--unjudged | --more] [-p FIELD VALUE ...]
+    python tools/package_classifier.py [METHOD ...] [noise_wide ...] [--unjudged | --more | --bare] [-p FIELD VALUE ...]
 
 What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone;
 --more attacks the test images that the rows of a packaged classifier lack, 250 at a time, and adds theirs; -p changes
 a setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions of the sequential
-test. Last, the table of notebook 05 and its two figures are made of all rows that are there.
+test. --bare writes card and rows without weights, for methods that nothing builds on. Last, the table of notebook 05
+and its two figures are made of all rows that are there.
 """
 import argparse
 import hashlib
@@ -89,25 +90,27 @@ def judge_noise(section, noise):
     return says + [dict(kind="certified", eps=r, **certified(g)) for r, g in asked]
 
 
-def save(section, name, model, log, **card):
-    "Write the weights and the card of a classifier."
+def save(section, name, model, log, bare=False, **card):
+    "Write the card of a classifier and, unless `bare`, its weights."
     train, _ = section.views(section.robust)
     net = dict(section.robust.net(), n_classes=section.n_classes)
     source = provenance("overnight", "cifar10", section.seed, len(train), log.attrs["seconds"], section.device)
     path = package_root() / "weights" / f"classifier_{name}.safetensors"
     about = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device")}
-    save_classifier(model, net, path, half=True, method=name, **about)
+    if not bare: save_classifier(model, net, path, half=True, method=name, **about)
     rows = [{k: round(v, 6) for k, v in r.items()} for r in log.to_dict("records")]
-    card = dict(source, method=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest(), net=net, **card, log=rows)
+    sha256 = None if bare else hashlib.sha256(path.read_bytes()).hexdigest()
+    card = dict(source, method=name, sha256=sha256, net=net, **card, log=rows)
     with atomic_write(path.with_suffix(".json")) as tmp: tmp.write_text(json.dumps(card, indent=1) + "\n")
-    print(f"{name}: {path.stat().st_size / 1e6:.1f} MB", *card["accuracy"], sep="\n  ", flush=True)
+    size = "no weights" if bare else f"{path.stat().st_size / 1e6:.1f} MB"
+    print(f"{name}: {size}", *card["accuracy"], sep="\n  ", flush=True)
 
 
-def land(section, method, unjudged):
+def land(section, method, unjudged, bare):
     "Train, judge and write a classifier of notebook 05."
     model, log = section.classifier(method)
     settings = section.robust
-    save(section, method, model, log, schedule=settings.training(method), loss=settings.loss(method),
+    save(section, method, model, log, bare, schedule=settings.training(method), loss=settings.loss(method),
          settings=asdict(settings), set=section.set(settings).info if method.startswith("cvae") else None,
          accuracy=[] if unjudged else judge(section, model, method))
 
@@ -162,6 +165,7 @@ def main():
     parser.add_argument("methods", nargs="*", help=", ".join([*robust.METHODS, *known]).replace("%", "%%"))
     parser.add_argument("--unjudged", action="store_true", help="write weights without accuracies")
     parser.add_argument("--more", action="store_true", help="attack the images that rows lack")
+    parser.add_argument("--bare", action="store_true", help="write card and rows without weights")
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
     args = parser.parse_args()
     changed = {field: json.loads(value) for field, value in args.p}
@@ -176,7 +180,7 @@ def main():
     section.anew = () if args.more else tuple(methods)
     for method in robust.check_methods(methods) if methods else ():
         if args.more: attack_more(section, method)
-        else: land(section, method, args.unjudged)
+        else: land(section, method, args.unjudged, args.bare)
     tabulate(section)
 
 

@@ -54,7 +54,8 @@ def describe(name, card, command):
     said = ", ".join(f"{k} {v}" for k, v in facts.items())
     lines = [f"```bash\n{command}\n```", f"{said[0].upper()}{said[1:]}."]
     if note := card.get("note"): lines.append(f"Note: {note}.")
-    return [*lines, f"`pertnb/weights/{name}.safetensors`, sha256 {card['sha256']}"]
+    weights = f"`pertnb/weights/{name}.safetensors`, sha256 {card['sha256']}"
+    return [*lines, weights if card["sha256"] else "Its weights are not packaged."]
 
 
 def log_classifiers():
