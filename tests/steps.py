@@ -19,6 +19,7 @@ from pertnb.core.probe import find_probe
 from pertnb.data import affine, corrupted, illumination, pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn
+from pertnb.measure import judging
 from pertnb.tools import estimate
 from pertnb.certify import smoothing
 from pertnb.learn import robust, segment, smoothed, truth
@@ -93,7 +94,7 @@ def train_segmenter(method):
 
 def evaluate():
     test = small(4)
-    robust.judge_classifier(classifier(), image_set(), test, test, test.images, test.labels, [.5, 1.], 2, 2, chunk=4)
+    judging.judge_classifier(classifier(), image_set(), test, test, test.images, test.labels, [.5, 1.], 2, 2, chunk=4)
 
 
 def certify(adaptive):

@@ -17,6 +17,7 @@ from pertnb.core import paths, rows as stored
 from pertnb.data import corrupted, images as data, pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn, robust, train
+from pertnb.measure import judging
 from pertnb.measure import quality
 from pertnb.models import cvae, nets
 from pertnb.report import plots, tables as report
@@ -199,7 +200,7 @@ CASES = {
     "labels of other images": (lambda d: attack.attack_classifier(PSET, MODEL, X, Y[:3], 1.), V, "labels must be int64 (4,), one per image, got int64 (3,)"),
     "negative labels": (lambda d: attack.attack_classifier(PSET, MODEL, X, Y - 1, 1.), V, "labels must be from 0"),
     "labels beyond the classes": (lambda d: attack.attack_classifier(PSET, MODEL, X, Y + 8, 1.), V, "labels must be from 0 to 9, as the classifier's, got 11"),
-    "labels to count": (lambda d: robust.is_correct(MODEL, BYTES, Y[:3]), V, "labels must be int64 (4,)"),
+    "labels to count": (lambda d: judging.is_correct(MODEL, BYTES, Y[:3]), V, "labels must be int64 (4,)"),
     "latents for one": (lambda d: PSET.perturb(X, U[:1]), V, "u must be (4, 4), one float latent per image, got float32 (1, 4)"),
     "latents of another dimension": (lambda d: PSET.at(X)(torch.zeros(4, 5)), V, "u must be (4, 4)"),
     "latents a list": (lambda d: PSET.perturb(X, [[0.] * 4] * 4), V, "u must be (4, 4), one float latent per image, got list"),
@@ -234,7 +235,7 @@ CASES = {
     "step of an attack": (lambda d: attack.attack_classifier(PSET, MODEL, X, Y, 1., step_size=INF), V, "step_size must be a finite number, at least 0, got inf"),
     "radii descending": (lambda d: attack.nested_robustness(PSET, MODEL, X, Y, [2., 1.]), V, "radii must be positive and ascending, got [2.0, 1.0]"),
     "radii nan": (lambda d: attack.nested_robustness(PSET, MODEL, X, Y, [NAN]), V, "radii must be a finite number above 0, got nan"),
-    "radii text": (lambda d: robust.attack_by_pgd(MODEL, PSET, BYTES, Y, ["1"]), V, "radii must be a finite number above 0, got '1'"),
+    "radii text": (lambda d: judging.attack_by_pgd(MODEL, PSET, BYTES, Y, ["1"]), V, "radii must be a finite number above 0, got '1'"),
     "no radii": (lambda d: attack.nested_robustness(PSET, MODEL, X, Y, []), V, "radii must be positive and ascending, got []"),
     "optimizer": (lambda d: train.Schedule(optimizer="lion"), V, "unknown optimizer 'lion': known are adam, sgd"),
     "epochs nan": (lambda d: train.Schedule(epochs=NAN), V, "epochs must be a finite number above 0, got nan"),
@@ -286,12 +287,12 @@ CASES = {
     "rows with other columns": (lambda d: stored.append_rows(d / "rows.csv", ROWS[["image"]]), V, "has columns image, correct, not image"),
     "rows a list": (lambda d: stored.write_rows(d / "new.csv", [1]), V, "rows must be a DataFrame, got list"),
     "rows under a file": (lambda d: stored.write_rows(d / "file" / "rows.csv", ROWS), OSError, "rows.csv: Not a directory"),
-    "rows to summarise": (lambda d: robust.summarise(ROWS), V, "method, kind, eps, corruption missing from image, correct"),
+    "rows to summarise": (lambda d: judging.summarise(ROWS), V, "method, kind, eps, corruption missing from image, correct"),
     "rows to average": (lambda d: quality.mean_metrics(ROWS), V, "missing from image, correct"),
     "norms nan": (lambda d: quality.norm_statistics([1., NAN]), V, "norms must be finite numbers, got 2, 1 of them not finite"),
     "two results in a cell": (lambda d: report.with_paper(ROWS.assign(row=0, column=1), None), V, "two results for one cell"),
     "column of a table": (lambda d: report.with_paper(ROWS, None), V, "row, column missing from image, correct"),
-    "classifiers on other images": (lambda d: robust.compare(ROWS.correct, ROWS.correct[:1], "a", "b"), V, "on the same images, in the same order, got 2 and 1"),
+    "classifiers on other images": (lambda d: judging.compare(ROWS.correct, ROWS.correct[:1], "a", "b"), V, "on the same images, in the same order, got 2 and 1"),
     "figure under a file": (lambda d: write_under(d / "file"), OSError, "make room or rights there"),
 }
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from pertnb.attack import strong
-from pertnb.learn import robust, segment
+from pertnb.learn import segment
+from pertnb.measure import judging
 from pertnb.measure import quality, theory
 from pertnb.sets import sets
 from pertnb.attack.attack import attack_classifier, attack_in_training
@@ -62,7 +63,7 @@ REPORTED = {
     "attack_pixels": lambda p, m, x, t, y: vars(strong.attack_pixels(m, x, y, "l2", .1, 5)),
     "evaluate_set": lambda p, m, x, t, y: quality.evaluate_set(p, x, t, make_generator("quality"), 3, 2).to_dict("list"),
     "nearest": lambda p, m, x, t, y: dict(nearest=quality.measure_nearest(p, x, t, 3)),
-    "is_correct": lambda p, m, x, t, y: dict(correct=robust.is_correct(m, x, y)),
+    "is_correct": lambda p, m, x, t, y: dict(correct=judging.is_correct(m, x, y)),
     "latent_norms": lambda p, m, x, t, y: dict(norms=sets.latent_norms(p, *in_bytes(x, t))),
     "posterior_moments": lambda p, m, x, t, y: dict(errors=theory.posterior_moments(p, x, t, make_generator("moments"), 2)[2].tolist()),
     "measure_random_errors": lambda p, m, x, t, y: dict(errors=theory.measure_random_errors(p, x, t, make_generator("errors"), 2).tolist()),

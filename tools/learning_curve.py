@@ -16,6 +16,7 @@ from pertnb.experiments import presets
 from pertnb.experiments.cifar10c import RobustSettings
 from pertnb.experiments.cifar10c_robust import KINDS, RobustCifar10C
 from pertnb.learn import robust
+from pertnb.measure import judging
 from pertnb.models.classifier_files import packaged_card
 from pertnb.report.tables import PAPER, markdown_table
 
@@ -44,8 +45,8 @@ def train(net, passes):
 def judge(section, model, n):
     "Accuracies (%) on the first test images, {kind: value}, and half of the widest 95% interval."
     test, ood = section.test_views(n)
-    rows = [robust.measure_accuracy(model, test, "perturbed", clean=True), robust.measure_accuracy(model, ood, "ood")]
-    found = robust.summarise(pd.concat(rows).assign(method=METHOD))
+    rows = [judging.measure_accuracy(model, test, "perturbed", clean=True), judging.measure_accuracy(model, ood, "ood")]
+    found = judging.summarise(pd.concat(rows).assign(method=METHOD))
     return dict(zip(found.kind, found.accuracy)), (found.high - found.low).max() / 2
 
 

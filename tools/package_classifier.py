@@ -23,6 +23,7 @@ from pertnb.experiments.cifar10c import RobustSettings
 from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C
 from pertnb.experiments.cifar10c_robust import RobustCifar10C, compare_methods, tabulate_accuracy
 from pertnb.learn import robust
+from pertnb.measure import judging
 from pertnb.models.classifier_files import packaged_classifier, save_classifier
 from pertnb.report import cifar10c_plots, plots
 
@@ -46,7 +47,7 @@ def write_accuracies(section, rows, method):
     in_order = [kind.sort_values(["corruption", "eps", "image"]) for _, kind in kinds]  # takes a third of the room
     rows = pd.concat(in_order)
     write_rows(section, rows[columns], f"classifier_{method}")
-    table = robust.summarise(rows.assign(method=method))
+    table = judging.summarise(rows.assign(method=method))
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
 
 
@@ -61,11 +62,11 @@ def attack_more(section, method):
     model, pset, radii = packaged_classifier(method).to(section.device), section.set(s), [*section.radii(s).values()]
     x, y = section.test_images(s.n_test)
     rows = pd.read_csv(landed_file(section, f"classifier_{method}"))
-    for lo in range(0, len(x), robust.PART):
-        images = range(lo, min(lo + robust.PART, len(x)))
+    for lo in range(0, len(x), judging.PART):
+        images = range(lo, min(lo + judging.PART, len(x)))
         if set(images) <= set(rows[rows.kind == "worst"].image): continue
         begin, args = time.perf_counter(), (s.n_quartiles, radii, s.pgd_steps, s.strong_steps, section.seed)
-        new, _ = robust.attack_part(model, pset, x, y, images[0], images[-1] + 1, *args)
+        new, _ = judging.attack_part(model, pset, x, y, images[0], images[-1] + 1, *args)
         rows = pd.concat([rows, new]).drop_duplicates(["kind", "corruption", "eps", "image"])
         accuracies = write_accuracies(section, rows, method)
         with atomic_write(card) as tmp:

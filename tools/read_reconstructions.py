@@ -16,7 +16,7 @@ import torch
 from pertnb.core.paths import atomic_write, provenance, repo_root
 from pertnb.core.random import make_generator
 from pertnb.data.pairs import evaluation_pairs, load_views, to_float
-from pertnb.learn.robust import is_correct
+from pertnb.measure.judging import is_correct
 from pertnb.models.classifier_files import packaged_classifier
 from pertnb.report.tables import markdown_table
 from pertnb.sets.sets import encode_pairs, packaged_set

@@ -22,7 +22,7 @@ from pertnb.data.affine import draw_true_pairs, true_pairs
 from pertnb.experiments import presets
 from pertnb.experiments.mnist_rts import MnistRts
 from pertnb.learn.losses import cross_entropy
-from pertnb.learn.robust import is_correct
+from pertnb.measure.judging import is_correct
 from pertnb.learn.train import Schedule, fit
 from pertnb.learn.truth import DigitNet, draw_digits, is_correct_at_worst
 from pertnb.report.tables import markdown_table

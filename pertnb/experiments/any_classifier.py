@@ -8,9 +8,9 @@ __all__ = ['GivenSet', 'judge_images', 'evaluate']
 # %% ../../nbs/api/experiments/03f_any_classifier.ipynb #0fa6555f
 import pandas as pd
 from ..core.device import frozen
+from ..measure import judging
 from .cifar10c_robust import HEADINGS, RobustCifar10C, tabulate_accuracy
 from .presets import resolve
-from ..learn import robust
 from ..sets.sets import packaged_set
 
 # %% ../../nbs/api/experiments/03f_any_classifier.ipynb #95b0b3cd
@@ -37,10 +37,10 @@ def judge_images(
     seed,  # of the random starts
 ):
     "Rows of kinds 'clean', 'robust' and 'worst', one per image and radius."
-    correct = robust.is_correct(model, x, y)
+    correct = judging.is_correct(model, x, y)
     clean = pd.DataFrame(dict(kind="clean", corruption="none", eps=0., image=range(len(x)), correct=correct.cpu()))
-    attacked, _ = robust.attack_by_pgd(model, pset, x, y, radii, steps=steps)
-    worst = robust.attack_by_autopgd(model, pset, x, y, attacked, strong_steps, seed=seed)
+    attacked, _ = judging.attack_by_pgd(model, pset, x, y, radii, steps=steps)
+    worst = judging.attack_by_autopgd(model, pset, x, y, attacked, strong_steps, seed=seed)
     return pd.concat([clean, attacked, worst], ignore_index=True)
 
 # %% ../../nbs/api/experiments/03f_any_classifier.ipynb #f417704b

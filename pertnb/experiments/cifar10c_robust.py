@@ -28,7 +28,7 @@ from .presets import resolve
 from .section import Section, step
 from ..learn import robust
 from ..learn.learn import learn_set
-from ..measure import excess, quality
+from ..measure import excess, judging, quality
 from ..models.classifier_files import packaged_card, packaged_classifier, packaged_names, round_weights
 from ..sets.sets import packaged_set, project
 
@@ -253,12 +253,12 @@ def judge(self: RobustCifar10C,
     seed,       # of the draws
     radii=None, # ascending (default: the set's, and then all test images are attacked at the last of them)
 ):
-    "Rows of robust.judge_classifier, and the adversarial u (N, K) at the largest radius."
+    "Rows of judging.judge_classifier, and the adversarial u (N, K) at the largest radius."
     s = self.robust
     images, labels = self.test_images(s.n_test)
     test, ood = self.test_views(s.n_judged)
     if radii is not None: images, labels = images[:s.n_quartiles], labels[:s.n_quartiles]
-    return robust.judge_classifier(model, self.set(s), test, ood, images, labels, radii or [*self.radii(s).values()],
+    return judging.judge_classifier(model, self.set(s), test, ood, images, labels, radii or [*self.radii(s).values()],
                                    s.pgd_steps, s.strong_steps, seed, s.n_quartiles)
 
 
@@ -320,12 +320,12 @@ KINDS = dict(clean="Clean", perturbed="Perturbed", ood="OOD")
 
 
 def tabulate_accuracy(
-    rows,  # of classifiers, as for robust.summarise
+    rows,  # of classifiers, as for judging.summarise
     names, # {method: row of the table}, in the table's order
     radii, # {column of the table: radius}
 ):
-    "robust.summarise, with the row, the column and the value of a table."
-    found, order = robust.summarise(rows), list(names)
+    "judging.summarise, with the row, the column and the value of a table."
+    found, order = judging.summarise(rows), list(names)
     headings = {r: heading for heading, r in radii.items()}
     columns = [KINDS.get(t.kind) or headings[t.eps] + " worst" * (t.kind == "worst") for t in found.itertuples()]
     table = found.assign(row=found.method.map(names), value=found.accuracy, order=found.method.map(order.index),
@@ -392,4 +392,4 @@ def compare_methods(
     known = [pair for pair in CLAIMS if {*pair} <= {*held}]
     names = robust.METHODS
     return [f"{attacked.image.nunique()} images:",
-            *(f"  {robust.compare(held[a], held[b], names[a], names[b])}" for a, b in known)]
+            *(f"  {judging.compare(held[a], held[b], names[a], names[b])}" for a, b in known)]

@@ -24,7 +24,7 @@ from . import contents
 from .presets import Source
 from .section import FigureSettings, MendSettings, QualitySettings, step
 from ..learn.learn import learn_truth
-from ..learn.robust import summarise
+from ..measure.judging import summarise
 from ..learn.train import Schedule, find_jump
 from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
 from ..measure.excess import measure_legibility

@@ -29,11 +29,10 @@ from .contents import SearchedSection, Searched
 from .own_classifiers import SMOOTHED, MirrorSettings, answer_rows, train_rounds
 from .presets import Source, describe, experiment
 from .section import FigureSettings, MendSettings, QualitySettings, RiskSettings, step
-from ..learn import robust
 from ..learn.learn import learn
 from ..learn.mend import mend
 from ..learn.train import Schedule
-from ..measure import quality
+from ..measure import judging, quality
 from ..models.classifier_files import save_classifier
 from ..models.nets import make_network
 from ..sets.sets import latent_norms
@@ -406,8 +405,8 @@ class AttackedClassifiers(OwnClassifiers):
         s, model, pset, (x, y) = self.settings, self.classifiers()[method], self.set(), self.attacked()
         radii = list(radii or own_report.name_radii(pset).values())
         tell(f"attacking {own_report.METHOD_NAMES.get(method, method)} on {len(x)} images at {len(radii)} radii")
-        pgd, _ = robust.attack_by_pgd(model, pset, x, y, radii, steps=s.pgd_steps)
-        return pgd, robust.attack_by_autopgd(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
+        pgd, _ = judging.attack_by_pgd(model, pset, x, y, radii, steps=s.pgd_steps)
+        return pgd, judging.attack_by_autopgd(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #806fa2b9
 class JudgedClassifiers(AttackedClassifiers):
@@ -418,7 +417,7 @@ class JudgedClassifiers(AttackedClassifiers):
     ):
         "Rows of kinds 'clean' and 'perturbed' on all test images, 'robust' and 'worst' on those under attack."
         test = self.views()[2].to(self.device)
-        accuracy = robust.measure_accuracy(self.classifiers()[method], test, "perturbed", clean=True)
+        accuracy = judging.measure_accuracy(self.classifiers()[method], test, "perturbed", clean=True)
         return pd.concat([accuracy, *self.attack(method)], ignore_index=True).assign(method=method)
 
     @step

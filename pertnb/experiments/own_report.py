@@ -19,7 +19,7 @@ from ..certify.smoothing import is_certified
 from ..core.device import full_precision
 from ..core.paths import atomic_write
 from ..learn import robust
-from ..measure import excess, quality
+from ..measure import excess, judging, quality
 from ..sets.sets import project, with_radius
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #baebabb1
@@ -151,7 +151,7 @@ def tabulate_robustness(
 ):
     "Accuracy (%) by method: clean, perturbed, and in the worst case at each radius."
     heads = {("clean", 0.): "Clean", ("perturbed", 0.): "Perturbed"} | {("worst", r): k for k, r in radii.items()}
-    table = robust.summarise(judged)
+    table = judging.summarise(judged)
     columns = [heads.get(key) for key in zip(table.kind, table.eps)]
     table = table.assign(row=table.method.map(METHOD_NAMES), value=table.accuracy, column=columns)
     table = table.dropna(subset="column")
@@ -351,7 +351,7 @@ def judge_worth(
     if not plain or not learned: return ["There is no classifier to compare with."]
     a, b = held[learned], held[plain]
     clean = 100 * judged[judged.kind == "clean"].groupby("method").correct.mean()
-    counts = robust.count_wins(a, b)
+    counts = judging.count_wins(a, b)
     names = {m: METHOD_NAMES[m][0].lower() + METHOD_NAMES[m][1:] for m in (plain, learned)}
     found = (f"In the worst case at radius {radius:.1f} {names[learned]} is right on {100 * a.mean():.0f}% of {len(a)} "
              f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {counts[2]:.2g}); "

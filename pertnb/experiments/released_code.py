@@ -31,7 +31,7 @@ from .section import QualitySettings, Section, TrainAttackSettings, VoteSettings
 from ..learn import robust
 from ..learn.learn import learn_set, learn_truth
 from ..learn.train import Schedule, epoch_order
-from ..measure import quality
+from ..measure import judging, quality
 from ..models.classifier_files import packaged_classifier
 from ..released.departures import DEPARTURES, METRIC_READINGS, UNGUARDED, ColumnBall, PlainPairs
 from ..released.departures import answer_always, order_once, paired_means, paired_shares, project_columns
@@ -436,7 +436,7 @@ def accuracies(self: ReleasedCode):
     "Clean, perturbed and robust accuracy (%) of each classifier, written to classifiers.csv."
     rows, test = [], self.test().to(self.device)
     for (reading, seed), model in self.classifiers().items():
-        found = robust.measure_accuracy(model, test, "perturbed", clean=True).groupby("kind").correct.mean()
+        found = judging.measure_accuracy(model, test, "perturbed", clean=True).groupby("kind").correct.mean()
         held = 100 * self.survive(model).mean() if reading != "adam" else float("nan")
         rows.append(dict(reading=reading, seed=seed, clean=100 * found["clean"], perturbed=100 * found["perturbed"],
                          robust=held))

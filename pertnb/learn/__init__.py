@@ -13,6 +13,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.learn", submod_attrs=
     "train": ["Schedule", "fit"],
     "mend": ["Mend"],
     "learn": ["learn_set"],
-    "robust": ["judge_classifier", "summarise", "train_classifier"],
+    "robust": ["train_classifier"],
     "segment": ["train_segmenter"],
 })

@@ -17,7 +17,7 @@ from ..core.device import full_precision
 from .losses import check_method, choose_point, set_loss
 from ..data.pairs import to_float
 from ..core.random import make_generator
-from .robust import attack_by_pgd, is_correct
+from ..measure.judging import attack_by_pgd, is_correct
 from ..attack.attack import find_classes
 from ..attack.strong import attack_pixels
 from .train import fit

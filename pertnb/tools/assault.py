@@ -29,7 +29,7 @@ from ..data.pairs import Views, split_images
 from ..data.pictures import fit_picture, fit_shape, read_header, read_picture, scale_pictures
 from ..experiments.own import perturb_images
 from ..experiments.presets import resolve
-from ..learn.robust import is_correct
+from ..measure.judging import is_correct
 from ..learn.train import Schedule
 from ..models.cvae import make_cvae
 from ..models.nets import make_classifier

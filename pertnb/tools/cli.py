@@ -572,7 +572,7 @@ def attack_command(args):
     "Accuracy under attack in the learned set."
     import torch
     from pertnb.experiments import own_classifiers
-    from pertnb.learn.robust import is_correct
+    from pertnb.measure.judging import is_correct
     section, name, _ = open_classifier(args)
     eps = section.set().eps if args.eps is None else args.eps
     x, y = section.attacked()

@@ -32,8 +32,7 @@ from ..experiments import presets
 from ..experiments.cifar10c import STAGE_METHODS
 from ..experiments.cifar10c_certified import NOISES, Cifar10C
 from ..experiments.cifar10c_robust import PAPER_RADII
-from ..learn import robust
-from ..measure import quality
+from ..measure import judging, quality
 from ..report import tables
 from . import estimate
 from .cli import INTERRUPTED, Usage, main, script
@@ -86,7 +85,7 @@ def tell_classifier(method):
     def tell(s, result):
         log = result[1]
         images = log.attrs.get("images") or len(s.views(s.robust)[0]) # a packaged classifier needs no training images
-        return round(s.robust.training(method)["epochs"] * images), log.attrs["seconds"], ""
+        return round(sum(s.robust.passes(method)) * images), log.attrs["seconds"], ""
     return tell
 
 
@@ -113,7 +112,7 @@ def tell_judged(
     rows, # of `judge_method`
 ):
     "Test images, None, and the accuracies."
-    table = robust.summarise(rows.assign(method="")).itertuples()
+    table = judging.summarise(rows.assign(method="")).itertuples()
     said = [f"{r.kind}{f' {r.eps:.1f}' if r.eps else ''} {r.accuracy:.1f}" for r in table]
     return rows[rows.kind == "robust"].image.nunique(), None, ", ".join(said)
 

@@ -15,7 +15,8 @@ from safetensors.torch import load_file, save_file
 
 from certifying import Judge
 from pertnb.certify import smoothing
-from pertnb.learn import robust, segment
+from pertnb.learn import segment
+from pertnb.measure import judging
 from pertnb.tools import stages
 from pertnb.data.pairs import Views
 from pertnb.core.random import make_generator
@@ -48,7 +49,7 @@ def judge_classifier(folder, seed):
     x, y = make_images(seed), torch.arange(IMAGES) % 3
     views = Views(x[:2], 255 - x[None, :2], y[:2], torch.arange(2), ("negative",), f"damaged {seed}")
     effort = dict(steps=1, strong_steps=1, chunk=2)
-    rows, u = robust.judge_classifier(Judge(), PerturbationSet(Line(), 2.), views, views, x, y, (1., 2.), **effort)
+    rows, u = judging.judge_classifier(Judge(), PerturbationSet(Line(), 2.), views, views, x, y, (1., 2.), **effort)
     return [rows, u]
 
 
