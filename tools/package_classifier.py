@@ -6,8 +6,8 @@ pertnb/weights.
 What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone;
 --more attacks the test images that the rows of a packaged classifier lack, 250 at a time, and adds theirs; -p changes
 a setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions of the sequential
-test. --bare writes card and rows without weights, for methods that nothing builds on. Last, the table of notebook 05
-and its two figures are made of all rows that are there.
+test. --bare writes card and rows without weights, for methods of 05 that nothing builds on. Last, the table of
+notebook 05 and its two figures are made of all rows that are there.
 """
 import argparse
 import hashlib
@@ -133,7 +133,7 @@ def keep_common(rows):
 
 
 def tabulate(section):
-    "Write table:cifar10c_robustness and its figures of all packaged classifiers, and print what the worst case says."
+    "Write table:cifar10c_robustness and its figures of all classifiers judged, and print what the worst case says."
     weights, files = package_root() / "weights", {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
     names = {m: name for m, name in robust.METHODS.items() if files[m].exists()}
     cards = {m: json.loads((weights / f"classifier_{m}.json").read_text()) for m in names}
@@ -148,7 +148,8 @@ def tabulate(section):
                f"{settings.pgd_steps} steps of PGD of ε/20; worst: also {settings.strong_steps} of AutoPGD on each of "
                f"two losses, at the quartiles and the full radius ({section.set(settings).eps:.1f}) of the packaged "
                "set. "
-               f"Network {settings.classifier}; passes over 49,000 images: {epochs}.")
+               f"Network {settings.classifier}; passes over {cards['standard']['n']:,} images: "
+               f"{epochs}; the others start from the standard classifier.")
     source = provenance(section.preset, section.data, section.seed, judged, seconds, "cpu")
     source |= dict(device=cards["standard"]["device"], precision=cards["standard"]["precision"])
     section.write_table(table.drop(columns=["accuracy", "method"]), "cifar10c_robustness", source, caption)
@@ -164,9 +165,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = [f"noise_{noise}" for noise in NOISES]
     parser.add_argument("methods", nargs="*", help=", ".join([*robust.METHODS, *known]).replace("%", "%%"))
-    parser.add_argument("--unjudged", action="store_true", help="write weights without accuracies")
-    parser.add_argument("--more", action="store_true", help="attack the images that rows lack")
-    parser.add_argument("--bare", action="store_true", help="write card and rows without weights")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--unjudged", action="store_true", help="write weights without accuracies")
+    ways.add_argument("--more", action="store_true", help="attack the images that rows lack")
+    ways.add_argument("--bare", action="store_true", help="write card and rows without weights")
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("FIELD", "VALUE"))
     args = parser.parse_args()
     changed = {field: json.loads(value) for field, value in args.p}

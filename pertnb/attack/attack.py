@@ -326,7 +326,7 @@ def nested_robustness(
     radii, # ascending
     steps=50,
 ):
-    "Whether each example stays correct at each radius, bool (len(radii), B), and its u at the largest (B, K)."
+    "Whether each example stays right at each radius, bool (len(radii), B), and u that broke it, else the last (B, K)."
     check_radii(radii)
     u, out = x.new_zeros(len(x), pset.latent), []
     alive = torch.ones(len(x), dtype=torch.bool, device=x.device)

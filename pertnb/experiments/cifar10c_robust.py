@@ -253,7 +253,7 @@ def judge(self: RobustCifar10C,
     seed,       # of the draws
     radii=None, # ascending (default: the set's, and then all test images are attacked at the last of them)
 ):
-    "Rows of judging.judge_classifier, and the adversarial u (N, K) at the largest radius."
+    "Rows of judging.judge_classifier, and its u (N, K)."
     s = self.robust
     images, labels = self.test_images(s.n_test)
     test, ood = self.test_views(s.n_judged)

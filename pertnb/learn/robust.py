@@ -59,14 +59,14 @@ def draw_view(
 def draw_images(
     views,  # Views
     i,      # images (B,)
-    method, # "cifar10c": a corrupted view; "augmix": mixed; others: the original
+    method, # "augmix": mixed; it also decides the default of `real`
     gen,    # torch.Generator
     pad=4,  # pixels that the crop pads; 0: no crop, and no flip either
     t=0.,   # pass, a float
     real=None, # share of images that are corrupted (default: the method's in CORRUPTED)
     reflect=False,   # pad with the reflected image, not with zeros
     alternate=False, # mirror each image in every second pass, not at random
-    mirror=True,     # False: no image is mirrored
+    mirror=True,     # False: no image is mirrored at random
 ):
     "Augmented training images, float (B, 3, H, W), and their labels."
     x = views.gather(i, draw_view(views, i, CORRUPTED.get(method, 0.) if real is None else real, gen))
@@ -141,7 +141,7 @@ def validation_loss(
     batch_size=250,
     **attack,  # mix=, part=, kept=, images=, steps=, step_size=, random_start= of `classifier_loss`
 ):
-    "validate(module) for `fit`: the method's mean loss on the images, the same draws at every call."
+    "validate(module) for `fit`: the method's mean loss on the images (`kept`: on 500); the same draws at every call."
     if attack.get("kept"): views = views.on(views.index[:500])
     return make_validation(classifier_loss(method, views, pset, **judging_arguments(attack)), views, seed, batch_size)
 

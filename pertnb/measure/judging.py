@@ -66,7 +66,7 @@ def attack_by_pgd(
     steps=50,
     batch_size=None, # default: `count_at_once`
 ):
-    "One row per image and radius: kind 'robust', eps, image, correct; and the worst u (N, K) at the largest radius."
+    "One row per image and radius: kind 'robust', eps, image, correct; u (N, K) that broke an image, else the worst."
     parts, us = [], []
     few, batch_size = len(x) if few is None else few, batch_size or count_at_once(x.device)
     edges = sorted({*range(0, len(x), batch_size), min(few, len(x)), len(x)})
@@ -128,7 +128,7 @@ def attack_part(
     strong_steps, # of AutoPGD, for each of two losses
     seed=0,
 ):
-    "Rows of kinds 'robust' and 'worst' of images lo to hi, and PGD's u (hi - lo, K) at the largest radius."
+    "Rows of kinds 'robust' and 'worst' of images lo to hi, and u of `attack_by_pgd` (hi - lo, K)."
     rows, u = attack_by_pgd(model, pset, x[lo:hi], y[lo:hi], radii, max(0, min(few, hi) - lo), steps)
     starts = f"{seed}, from {lo}" if lo else seed
     worst = attack_by_autopgd(model, pset, x[lo:hi], y[lo:hi], rows, strong_steps, seed=starts)
@@ -162,7 +162,7 @@ def judge_classifier(
     few=None,   # images attacked at all radii, the first ones (default: as many as `test` has)
     chunk=PART, # images per part
 ):
-    "Rows of clean, perturbed, ood, robust and worst-case predictions, and PGD's u (N, K) at the largest radius."
+    "Rows of clean, perturbed, ood, robust and worst-case predictions, and u of `attack_by_pgd` (N, K)."
     few = min(len(test) if few is None else few, len(x))
     kept = memo.place("evaluation", judge_classifier, model=model, pset=pset, test=test, ood=ood,
                       x=x, y=y, radii=[float(r) for r in radii], steps=steps, strong_steps=strong_steps, seed=seed,
@@ -218,7 +218,7 @@ def count_wins(
     return wins, losses, binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
 
 
-RESOLVED = 0.05 # p-value below which two accuracies differ
+RESOLVED = 0.05 # p-value below which two accuracies are told apart
 
 
 def compare(
@@ -227,7 +227,7 @@ def compare(
     better_name, # for the sentence
     worse_name,
 ):
-    "A sentence: the two accuracies, whether they differ (p < RESOLVED), on how many images, and the p-value."
+    "A sentence: two accuracies, whether they can be told apart (p < RESOLVED), on how many images, and the p-value."
     wins, losses, p = count_wins(better, worse)
     agree = (better.mean() - worse.mean()) * (wins - losses) > 0 # else right on more images, but in few seeds of each
     holds = "can't be told from" if p >= RESOLVED or not agree else "is above" if wins > losses else "is BELOW"

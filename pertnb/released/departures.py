@@ -199,7 +199,7 @@ def paired_means(
 def paired_shares(
     ours, theirs, # whether, bool (n,)
 ):
-    "The same for shares, in points of percent; Agresti and Min, Statistics in Medicine 24 (2005)."
+    "The same for shares, in percentage points; Agresti and Min, Statistics in Medicine 24 (2005)."
     ours, theirs = (np.asarray(t, bool) for t in (ours, theirs))
     n = len(ours)
     gain, loss = int((theirs & ~ours).sum()) + .5, int((~theirs & ours).sum()) + .5
