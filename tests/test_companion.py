@@ -41,7 +41,7 @@ def test_readme_takes_five_minutes(readme):
     assert count_words(readme) <= 700
 
 
-METHODS = {"standard": "Standard training", "on corruptions": "CIFAR10-C data augmentation", "random points of the set": "CVAE data augmentation",
+METHODS = {"standard": "Standard training", "on corruptions": "CIFAR10-C data augmentation", "points of the set": "CVAE data augmentation",
            "adversarial, in the set": "CVAE adversarial training", "adversarial, and on corruptions": "CVAE adversarial training, real pairs"}
 COLUMNS = "Clean", "Perturbed", "OOD", "eps full worst"
 

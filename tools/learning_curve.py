@@ -36,7 +36,7 @@ def parse_training(text):
 
 def train(net, passes):
     "The section of a training, its classifier and its log."
-    asked = dict(preset="overnight", data="cifar10", classifier=net, epochs=passes, warm_start=False)
+    asked = dict(preset="overnight", data="cifar10", classifier=net, epochs=passes, further=(), warm_start=False)
     section = RobustCifar10C(presets.resolve("cifar10c_robust", asked), "cpu")
     return section, *section.classifier(METHOD)
 
