@@ -3,10 +3,10 @@ pertnb/weights.
 
     python tools/package_classifier.py [METHOD ...] [noise_wide ...] [--unjudged | --more | --bare] [-p FIELD VALUE ...]
 
-What was trained or judged before is read. Rows per image go to tables/overnight/rows; --unjudged writes weights alone;
---more attacks the test images that the rows of a packaged classifier lack, 250 at a time, and adds theirs; -p changes
-a setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions of the sequential
-test. --bare writes card and rows without weights, for methods of 05 that nothing builds on. Last, the table of
+What was trained or judged before is read. Answers go to tables/overnight/rows, a line per image; --unjudged writes
+weights alone; --more attacks the test images that the answers of a packaged classifier lack, 250 at a time, and adds
+theirs; -p changes a setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions
+of the sequential test. --bare writes card and rows without weights, for methods of 05 that nothing builds on. Last, the table of
 notebook 05 and its two figures are made of all rows that are there.
 """
 import argparse
@@ -40,13 +40,31 @@ def write_rows(section, rows, stem):
     rows.to_csv(path, index=False)
 
 
+COUNTED = {"": "correct", "zero_gradients ": "zero_gradients"}  # beginnings of columns, and what stands in them
+
+
+def spread_answers(rows):
+    "A line per image; for each kind, corruption and radius a column: 1 right, 0 wrong; a fifth of the room of rows."
+    rows = rows.assign(column=rows.kind + " " + rows.corruption + " " + rows.eps.map(repr))
+    spread = lambda value: rows.dropna(subset=value).pivot(index="image", columns="column", values=value)
+    wide = [spread(value).astype("Int16").add_prefix(lead) for lead, value in COUNTED.items()]
+    return pd.concat(wide, axis=1).reset_index()
+
+
+def read_answers(path):
+    "The rows that `spread_answers` spread: kind, corruption, eps, image, correct, zero_gradients."
+    wide, found = pd.read_csv(path).set_index("image"), []
+    for lead, value in COUNTED.items():
+        own = [c for c in wide if c.startswith("zero_gradients ") == bool(lead)]
+        found.append(wide[own].rename(columns=lambda c: c.removeprefix(lead)).stack().dropna().rename(value))
+    rows = pd.concat(found, axis=1).rename_axis(["image", "column"]).reset_index()
+    rows[["kind", "corruption", "eps"]] = rows.pop("column").str.split(" ", expand=True)
+    return rows.assign(eps=rows.eps.astype(float), correct=rows.correct == 1)
+
+
 def write_accuracies(section, rows, method):
-    "Write the rows per image of a classifier; its accuracies, for the card."
-    columns = ["kind", "corruption", "eps", "image", "correct", "zero_gradients"]
-    kinds = rows.groupby("kind", sort=False)
-    in_order = [kind.sort_values(["corruption", "eps", "image"]) for _, kind in kinds]  # takes a third of the room
-    rows = pd.concat(in_order)
-    write_rows(section, rows[columns], f"classifier_{method}")
+    "Write the answers of a classifier; its accuracies, for the card."
+    write_rows(section, spread_answers(rows), f"classifier_{method}")
     table = judging.summarise(rows.assign(method=method))
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
 
@@ -61,7 +79,7 @@ def attack_more(section, method):
     s, card = section.robust, package_root() / "weights" / f"classifier_{method}.json"
     model, pset, radii = packaged_classifier(method).to(section.device), section.set(s), [*section.radii(s).values()]
     x, y = section.test_images(s.n_test)
-    rows = pd.read_csv(landed_file(section, f"classifier_{method}"))
+    rows = read_answers(landed_file(section, f"classifier_{method}"))
     for lo in range(0, len(x), judging.PART):
         images = range(lo, min(lo + judging.PART, len(x)))
         if set(images) <= set(rows[rows.kind == "worst"].image): continue
@@ -137,7 +155,7 @@ def tabulate(section):
     weights, files = package_root() / "weights", {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
     names = {m: name for m, name in robust.METHODS.items() if files[m].exists()}
     cards = {m: json.loads((weights / f"classifier_{m}.json").read_text()) for m in names}
-    rows = pd.concat([pd.read_csv(files[m]).assign(method=m, seed=section.seed) for m in names])
+    rows = pd.concat([read_answers(files[m]).assign(method=m, seed=section.seed) for m in names])
     rows = keep_common(rows)
     radii = section.radii(section.robust)
     table = tabulate_accuracy(rows, names, radii)
