@@ -6,8 +6,8 @@ pertnb/weights.
 What was trained or judged before is read. Answers go to tables/overnight/rows, a line per image; --unjudged writes
 weights alone; --more attacks the test images that the answers of a packaged classifier lack, 250 at a time, and adds
 theirs; -p changes a setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions
-of the sequential test. --bare writes card and rows without weights, for methods of 05 that nothing builds on. Last, the table of
-notebook 05 and its two figures are made of all rows that are there.
+of the sequential test. --bare writes card and answers without weights, for methods of 05 that nothing builds on. Last,
+the table of notebook 05 and its two figures are made of all answers that are there.
 """
 import argparse
 import hashlib
