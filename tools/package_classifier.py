@@ -40,6 +40,7 @@ def write_rows(section, rows, stem):
     rows.to_csv(path, index=False)
 
 
+KINDS = ["clean", "perturbed", "ood", "robust", "worst"]  # in the table's order
 COUNTED = {"": "correct", "zero_gradients ": "zero_gradients"}  # beginnings of columns, and what stands in them
 
 
@@ -59,7 +60,8 @@ def read_answers(path):
         found.append(wide[own].rename(columns=lambda c: c.removeprefix(lead)).stack().dropna().rename(value))
     rows = pd.concat(found, axis=1).rename_axis(["image", "column"]).reset_index()
     rows[["kind", "corruption", "eps"]] = rows.pop("column").str.split(" ", expand=True)
-    return rows.assign(eps=rows.eps.astype(float), correct=rows.correct == 1)
+    rows = rows.assign(eps=rows.eps.astype(float), correct=rows.correct == 1)
+    return rows.sort_values("kind", key=lambda kinds: kinds.map(KINDS.index), kind="stable")
 
 
 def write_accuracies(section, rows, method):
