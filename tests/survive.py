@@ -114,9 +114,12 @@ def ended(pid): return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 def kills(work, root):
     "Kill `work` at seeded random moments and resume it; (files, those that differ, kills that hit, with a half file, with a state)."
     work(root / "warm")
-    start = time.perf_counter()
-    assert ended(child(work, root / "whole")) == 0
-    seconds, whole, moments = time.perf_counter() - start, results(root / "whole"), random.Random(0)
+    times = []
+    for name in ("whole", "second", "third"): # the shortest counts: where others compute too, a kill must not come too late
+        start = time.perf_counter()
+        assert ended(child(work, root / name)) == 0
+        times.append(time.perf_counter() - start)
+    seconds, whole, moments = min(times), results(root / "whole"), random.Random(0)
     differ, hit, half, resumed = [], 0, 0, 0
     for k in range(KILLS):
         folder, pid = root / str(k), child(work, root / str(k))
