@@ -21,7 +21,7 @@ from pertnb.core.paths import atomic_write, package_root, provenance, tables_dir
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c import RobustSettings
 from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C
-from pertnb.experiments.cifar10c_robust import RobustCifar10C, compare_methods, tabulate_accuracy
+from pertnb.experiments.cifar10c_robust import KINDS, RobustCifar10C, compare_methods, tabulate_accuracy
 from pertnb.learn import robust
 from pertnb.measure import judging
 from pertnb.models.classifier_files import packaged_classifier, save_classifier
@@ -40,7 +40,7 @@ def write_rows(section, rows, stem):
     rows.to_csv(path, index=False)
 
 
-KINDS = ["clean", "perturbed", "ood", "robust", "worst"]  # in the table's order
+ORDER = [*KINDS, "robust", "worst"]  # of kinds of rows, as in the table
 COUNTED = {"": "correct", "zero_gradients ": "zero_gradients"}  # beginnings of columns, and what stands in them
 
 
@@ -61,7 +61,7 @@ def read_answers(path):
     rows = pd.concat(found, axis=1).rename_axis(["image", "column"]).reset_index()
     rows[["kind", "corruption", "eps"]] = rows.pop("column").str.split(" ", expand=True)
     rows = rows.assign(eps=rows.eps.astype(float), correct=rows.correct == 1)
-    return rows.sort_values("kind", key=lambda kinds: kinds.map(KINDS.index), kind="stable")
+    return rows.sort_values("kind", key=lambda kinds: kinds.map(ORDER.index), kind="stable")
 
 
 def write_accuracies(section, rows, method):

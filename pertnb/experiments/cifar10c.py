@@ -208,7 +208,7 @@ def parse_further(
     raise ValueError(f"parameter 'further' must hold METHOD:PASSES, such as cifar10c:12, got {text!r}; "
                      f"known are {known}")
 
-
+# %% ../../nbs/api/experiments/03_cifar10c.ipynb #80f7142c
 @experiment("cifar10c_robust", **ROBUST_PRESETS)
 class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSettings, SetSettings):
     "Settings of 05_cifar10c_robust."

@@ -191,7 +191,7 @@ def find_packaged(self: RobustCifar10C,
     log.attrs.update(seconds=card["seconds"], images=card["n"])
     return packaged_classifier(name).to(self.device), log
 
-
+# %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #66922244
 @patch
 @step
 def packaged(self: RobustCifar10C,
@@ -226,7 +226,7 @@ def classifiers(self: RobustCifar10C,
     for m in given:
         if given[m]: print(f"{robust.METHODS[m]:28} comes with the package")
     if all(given.values()): return tuple({m: found[k] for m, found in given.items()} for k in (0, 1))
-    given = {m: found for m in given if (found := given[m] or self.begun(m, seed))}
+    given = {m: found for m in methods if (found := self.begun(m, seed))}
     pset = self.set(self.robust) if any(m.startswith("cvae") for m in methods) else None
     models = robust.train_methods(self.robust, methods, *self.views(self.robust, seed), pset, self.n_classes, seed,
                                   logs=logs, given=given, device=self.device, progress=False)

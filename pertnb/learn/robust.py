@@ -268,7 +268,7 @@ def train_on(
         log = join_logs(log, new)
     return model, log
 
-
+# %% ../../nbs/api/learn/11_robust.ipynb #3f7e6d50
 def train_methods(
     settings,   # of presets.resolve("cifar10c_robust", ...)
     methods,    # names, of METHODS
