@@ -119,7 +119,8 @@ def save(section, name, model, log, bare=False, **card):
     path = package_root() / "weights" / f"classifier_{name}.safetensors"
     about = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device")}
     if not bare: save_classifier(model, net, path, half=True, method=name, **about)
-    rows = [{k: round(v, 6) for k, v in r.items()} for r in log.to_dict("records")]
+    known = lambda r: {k: round(v, 6) for k, v in r.items() if not pd.isna(v)}  # one that was taught has no accuracy
+    rows = [known(r) for r in log.to_dict("records")]
     sha256 = None if bare else hashlib.sha256(path.read_bytes()).hexdigest()
     card = dict(source, method=name, sha256=sha256, net=net, **card, log=rows)
     with atomic_write(path.with_suffix(".json")) as tmp: tmp.write_text(json.dumps(card, indent=1) + "\n")

@@ -12,7 +12,8 @@ __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_
 from dataclasses import dataclass, fields, replace
 from ..corruptions import TRAIN
 from ..attack.strong import PIXEL_EPS
-from .presets import Source, experiment
+from ..core.checks import check_known
+from .presets import Source, check_element, experiment
 from .section import AS_PRINTED, FigureSettings, MendSettings, PgdSettings, QualitySettings
 from .section import RiskSettings, TrainAttackSettings, VoteSettings
 
@@ -56,6 +57,7 @@ class ClassifierSettings(FitSettings):
     pad: int = 4            # pixels of random crops; 0: neither crops nor flips
     reflect: bool = False   # crops show the reflected image beyond its border, not black
     alternate: bool = False # images are mirrored in every second pass, not at random
+    erase: int = 0          # pixels per side of a square that is grey in each training image; 0: none is
 
     def net(self):
         "Arguments of nets.make_classifier but n_classes."
@@ -72,7 +74,8 @@ class ClassifierSettings(FitSettings):
 
     def images(self):
         "Arguments of robust.draw_images."
-        return dict(pad=self.pad, reflect=self.reflect, alternate=self.alternate)
+        crops = dict(pad=self.pad, reflect=self.reflect, alternate=self.alternate)
+        return crops | (dict(erase=self.erase) if self.erase else {})
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90d39338
 PLAIN_RECIPE = {f.name: f.default for f in fields(ClassifierSettings)}
@@ -196,17 +199,19 @@ ROBUST_PRESETS = dict(
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #035f3e07
 def parse_further(
-    text, # "method:passes"
+    text, # "method:passes", and ":field=value" for each field that is another in this training
 ):
-    "The method and the passes; ValueError says what was expected."
+    "The method, the passes, {field: text of its value}; ValueError says what was expected."
     from pertnb.learn.robust import METHODS # imported here: that takes a second
-    method, _, passes = text.partition(":")
+    method, _, rest = text.partition(":")
+    passes, *changes = rest.split(":")
     try: number = float(passes)
     except ValueError: number = float("nan")
-    if method in METHODS and 0 < number < float("inf"): return method, number
+    if method in METHODS and 0 < number < float("inf") and all("=" in change for change in changes):
+        return method, number, dict(change.split("=", 1) for change in changes)
     known = ", ".join(METHODS)
-    raise ValueError(f"parameter 'further' must hold METHOD:PASSES, such as cifar10c:12, got {text!r}; "
-                     f"known are {known}")
+    raise ValueError("parameter 'further' must hold METHOD:PASSES, such as cifar10c:12, or METHOD:PASSES:FIELD=VALUE, "
+                     f"such as cifar10c:12:erase=8, got {text!r}; known are {known}")
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #80f7142c
 @experiment("cifar10c_robust", **ROBUST_PRESETS)
@@ -216,7 +221,7 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
     n_quartiles: int = 150   # the first of these are also attacked at the quartiles
     n_judged: int = 500      # test images, judged clean and corrupted
     methods: tuple = SET_METHODS # also cvae_adversarial_pairs, augmix, l2, linf
-    further: tuple[str, ...] = () # "method:passes": trainings after the first, each from the weights of the one before
+    further: tuple[str, ...] = () # trainings after the first, each from the weights of the one before: `parse_further`
     seeds: int = 1           # trainings of each method, with seeds seed, seed + 1, ...; judged on the same test images
     pretrained: bool = False # augmix, l2 and linf from robustbench where it is installed (CIFAR-10 only)
     early_stopping: bool = True # keep the weights that do best on the images set aside
@@ -229,30 +234,51 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
     train_steps: int = 1
     train_step_size: float = 0.25
     pixel_steps: int = 3     # of PGD in training on balls of pixels
+    taught: float = 0.       # share of the labels that two trained classifiers give, those of robust.TEACHERS
     random_start: bool = False # if not kept: start at a random point, at a random share of the radius; not at u = 0
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
 
     def __post_init__(self):
-        for text in self.further: parse_further(text)
+        for text in self.further: self.changed(parse_further(text)[2])
+
+    def changed(self, texts):
+        "The settings of one training, with other values {field: text} of some fields that are numbers."
+        kinds = {f.name: f.type for f in fields(self) if f.type in (int, float)}
+        for name in texts: check_known("parameter", name, kinds)
+        values = {name: check_element(name, kinds[name], text) for name, text in texts.items()}
+        return replace(self, further=(), **values)
+
+    def trainings(self, method):
+        "Passes and settings of each of a method's trainings, the first one first."
+        if self.taught: raise ValueError("parameter 'taught' is for trainings after the first: "
+                                         "give it in 'further', such as cifar10c:12:taught=1")
+        further = [(passes, self.changed(texts)) for name, passes, texts in map(parse_further, self.further)
+                   if name == method]
+        return (self.training(method)["epochs"], self), *further
 
     def passes(self, method):
-        "Passes of each of a method's trainings, the first one first."
-        further = [passes for name, passes in map(parse_further, self.further) if name == method]
-        return self.training(method)["epochs"], *further
+        "Passes of each of a method's trainings."
+        return tuple(passes for passes, _ in self.trainings(method))
 
     def tell_passes(self, method):
         "The same as text."
         return " + ".join(f"{n:g}" for n in self.passes(method))
 
+    def untaught(self, method):
+        "The same settings, with the trainings of a method before the first that is taught."
+        taught = [own.taught > 0 for _, own in self.trainings(method)]
+        return self.first(method, [*taught, True].index(True))
+
     def first(self, method, n):
         "The same settings, with the first n trainings of a method alone."
-        others = tuple(text for text in self.further if parse_further(text)[0] != method)
-        return replace(self, further=others + tuple(f"{method}:{k}" for k in self.passes(method)[1:n]))
+        own = [text for text in self.further if parse_further(text)[0] == method]
+        return replace(self, further=tuple(text for text in self.further if text not in own) + tuple(own[:n - 1]))
 
     def loss(self, method):
         "Arguments of robust.classifier_loss for a method."
         real = dict(cifar10c=self.real, cvae_adversarial_pairs=self.real_pairs).get(method, 0.)
-        how = dict(label_smoothing=self.smoothing, images=self.images() | dict(real=real), mix=self.mix)
+        smoothing = self.smoothing * (1 - self.taught) # teachers' labels are smooth
+        how = dict(label_smoothing=smoothing, images=self.images() | dict(real=real), mix=self.mix)
         if method in PIXEL_EPS: return how | dict(steps=self.pixel_steps)
         if not method.startswith("cvae"): return how
         return how | dict(part=self.part, kept=self.kept, codes=self.codes, random_start=self.random_start,

@@ -170,8 +170,8 @@ def recipe_of(
 ):
     "All of the settings on which a trained classifier depends, data, seed and set apart."
     s = settings
-    how = s.training(method), s.loss(method), s.passes(method)
-    return s.n_train, s.net(), *how, s.warm_start, s.early_stopping
+    trainings = [(n, own.training(method), own.loss(method), own.taught) for n, own in s.trainings(method)]
+    return s.n_train, s.net(), trainings, s.warm_start, s.early_stopping
 
 
 @patch
@@ -217,6 +217,16 @@ def begun(self: RobustCifar10C,
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5a2b255c
 @patch
 @step
+def teachers(self: RobustCifar10C,
+    seed, # of split and training
+):
+    "Classifiers of robust.TEACHERS, as they were before they were taught themselves."
+    before = lambda method: type(self)(self.robust.untaught(method), self.device)
+    return tuple(before(m).classifiers(("standard", m), seed)[0][m] for m in robust.TEACHERS)
+
+
+@patch
+@step
 def classifiers(self: RobustCifar10C,
     methods, # tuple of names, of robust.METHODS
     seed,    # of split and training
@@ -229,7 +239,8 @@ def classifiers(self: RobustCifar10C,
     given = {m: found for m in methods if (found := self.begun(m, seed))}
     pset = self.set(self.robust) if any(m.startswith("cvae") for m in methods) else None
     models = robust.train_methods(self.robust, methods, *self.views(self.robust, seed), pset, self.n_classes, seed,
-                                  logs=logs, given=given, device=self.device, progress=False)
+                                  logs=logs, given=given, teach=partial(self.teachers, seed), device=self.device,
+                                  progress=False)
     self.count_earlier(begin, *logs.values())
     return {method: round_weights(model) for method, model in models.items()}, logs
 
