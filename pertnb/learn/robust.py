@@ -335,13 +335,19 @@ def train_methods(
     start, models, logs = None, {}, {} if logs is None else logs
     net = dict(settings.net(), n_classes=n_classes)
     if not settings.early_stopping: validation = None
+    given = given or {}
+    def train_all(settings, method, begun):
+        return train_on(settings, method, teach, begun, start, train, net, pset, validation, seed, **kw)
     for method in sorted(methods, key=lambda m: m != "standard"):
         if settings.pretrained and n_classes == 10 and (model := load_pretrained(method, kw.get("device"))):
             models[method] = model
             continue
-        begun = (given or {}).get(method, (None, None))
-        model, log = train_on(settings, method, teach, begun, start, train, net, pset, validation, seed, **kw)
-        models[method], logs[method] = model, log
-        if method == "standard" and settings.warm_start: start = model.state_dict()
+        begun = given.get(method, (None, None))
+        if method == "standard" and settings.warm_start and {*methods} - {method, *given}:
+            made = count_trainings(begun[1])
+            first = train_all(settings.first(method, 1), method, begun if made < 2 else (None, None))
+            start = {k: v.clone() for k, v in first[0].state_dict().items()} # a second training rounds them
+            if not made: begun = first
+        models[method], logs[method] = model, log = train_all(settings, method, begun)
         print(describe_log(method, log, names))
     return models
