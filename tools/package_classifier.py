@@ -170,7 +170,7 @@ def tabulate(section):
                f"two losses, at the quartiles and the full radius ({section.set(settings).eps:.1f}) of the packaged "
                "set. "
                f"Network {settings.classifier}; passes over {cards['standard']['n']:,} images: "
-               f"{epochs}; the others start from the standard classifier.")
+               f"{epochs}; the others start from the standard classifier after its first training.")
     source = provenance(section.preset, section.data, section.seed, judged, seconds, "cpu")
     source |= dict(device=cards["standard"]["device"], precision=cards["standard"]["precision"])
     section.write_table(table.drop(columns=["accuracy", "method"]), "cifar10c_robustness", source, caption)

@@ -190,7 +190,9 @@ ROBUST_PRESETS = dict(
     quick={},
     overnight=dict(OVERNIGHT_RECIPE, methods=STAGE_METHODS, n_train=50_000, n_test=1000,
                    n_quartiles=1000, n_judged=10_000, strong_steps=25, codes=0.5, epochs_set=8.,
-                   further=("cifar10c:48", "cvae_adversarial_pairs:26")),
+                   further=("standard:40:erase=8:pad=4",
+                            "cifar10c:48",
+                            "cvae_adversarial_pairs:26", "cvae_adversarial_pairs:14:taught=1:pad=4:lr_warm=0.03")),
     fast=dict(PAPER_ROBUST, methods=SET_METHODS, n_test=5000, n_quartiles=2000, n_judged=2000, epochs_standard=20.,
               epochs=20., batch_size=512, lr=0.4, train_steps=2, train_step_size=0.25, random_start=True,
               strong_steps=25, compile="reduce-overhead"),
@@ -261,8 +263,10 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
         return tuple(passes for passes, _ in self.trainings(method))
 
     def tell_passes(self, method):
-        "The same as text."
-        return " + ".join(f"{n:g}" for n in self.passes(method))
+        "The same as text, with the fields that have other values."
+        more = [(n, texts) for name, n, texts in map(parse_further, self.further) if name == method]
+        fields_of = lambda texts: f" ({', '.join(f'{k} {v}' for k, v in texts.items())})" if texts else ""
+        return " + ".join(f"{n:g}{fields_of(texts)}" for n, texts in [(self.passes(method)[0], {}), *more])
 
     def untaught(self, method):
         "The same settings, with the trainings of a method before the first that is taught."
