@@ -4,6 +4,7 @@
     python tools/training_logs.py --check  # exit 1 if they differ from what would be written
 """
 import json
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -38,13 +39,16 @@ def name_changes(card):
     "The settings of a classifier that are not those of the preset, as -p FIELD VALUE."
     experiment = "cifar10c_certified" if "sigma" in card else "cifar10c_robust"
     usual = asdict(presets.resolve(experiment, dict(preset=card["preset"], data=card["data"])))
-    changed = {k: v for k, v in card["settings"].items() if k in usual and list_as_tuple(usual[k]) != list_as_tuple(v)}
-    return "".join(f" -p {k} {json.dumps(v)}" for k, v in changed.items())
+    own, meant = (select_own(card["method"], settings) for settings in (card["settings"], usual))
+    changed = {k: v for k, v in own.items() if k in meant and meant[k] != v}
+    return "".join(f" -p {k} {shlex.quote(json.dumps(v))}" for k, v in changed.items())
 
 
-def list_as_tuple(value):
-    "JSON knows no tuples."
-    return tuple(value) if isinstance(value, list) else value
+def select_own(method, settings):
+    "The settings as JSON has them, which knows no tuples, with the further trainings of one method alone."
+    settings = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+    further = [text for text in settings.get("further", ()) if text.startswith(f"{method}:")]
+    return settings | (dict(further=further) if "further" in settings else {})
 
 
 def describe(name, card, command):
