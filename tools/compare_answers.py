@@ -1,0 +1,47 @@
+"""What one further training changed: the answers per image of a classifier before and after it, on the same test images.
+
+    python tools/compare_answers.py BEFORE.csv.xz AFTER.csv.xz
+
+Both files are of tables/overnight/rows, of this or an earlier commit (git show COMMIT:FILE > BEFORE.csv.xz).
+"""
+import argparse
+
+import pandas as pd
+
+from package_classifier import ORDER, read_answers  # beside this file
+from pertnb.measure import judging
+from pertnb.report.tables import markdown_table
+
+NAMES = "before", "after"
+
+
+def read_both(paths):
+    "Rows of both files, those that both have: kind, corruption, eps, image, and the answers before and after."
+    where = ["kind", "corruption", "eps", "image"]
+    first, second = (read_answers(path).set_index(where).correct for path in paths)
+    both = pd.concat(dict(zip(NAMES, (first, second))), axis=1, join="inner")
+    if both.empty: raise SystemExit(f"{' and '.join(paths)} have no image and attack in common")
+    return both.reset_index()
+
+
+def compare(rows):
+    "A line per kind and radius: images, accuracies before and after (%), right after or before alone, McNemar's p."
+    lines = []
+    for (kind, eps), part in rows.groupby(["kind", "eps"]):
+        line = dict(what=f"{kind} {eps:.1f}" if eps else kind, images=part.image.nunique(), order=ORDER.index(kind))
+        line |= {name: f"{100 * part[name].mean():.1f}" for name in NAMES}
+        wins, losses, p = judging.count_wins(part.after, part.before)
+        told = f"{wins}", f"{losses}", f"{p:.2g}"
+        if part.corruption.nunique() > 1: told = "–", "–", "–"  # the answers of an image are not independent
+        lines.append(line | dict(zip(("after alone", "before alone", "p"), told)))
+    return pd.DataFrame(lines).sort_values("order", kind="stable").drop(columns="order").set_index("what")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs=2, metavar="FILE")
+    table = compare(read_both(parser.parse_args().files))
+    print(markdown_table(table).replace("|  |", "| answers |", 1))
+
+
+if __name__ == "__main__": main()
