@@ -6,7 +6,7 @@
 __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_METHODS', 'STAGE_METHODS', 'FROM_NOTHING',
            'PLAIN_ATTACK', 'PAPER_ROBUST', 'ROBUST_PRESETS', 'CERTIFIED_PRESETS', 'ImageSettings', 'FitSettings',
            'ClassifierSettings', 'PatchSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings', 'parse_further',
-           'RobustSettings', 'CertifiedSettings']
+           'Trainings', 'RobustSettings', 'CertifiedSettings']
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90e941bf
 from dataclasses import dataclass, fields, replace
@@ -215,9 +215,50 @@ def parse_further(
     raise ValueError("parameter 'further' must hold METHOD:PASSES, such as cifar10c:12, or METHOD:PASSES:FIELD=VALUE, "
                      f"such as cifar10c:12:erase=8, got {text!r}; known are {known}")
 
+# %% ../../nbs/api/experiments/03_cifar10c.ipynb #c1a30f64
+class Trainings:
+    "The trainings of each method, for settings with a field `further`."
+    def own_further(self, method):
+        "The entries of `further` that are of a method."
+        return tuple(text for text in self.further if parse_further(text)[0] == method)
+
+    def changed(self, texts):
+        "The settings of one training, with other values {field: text} of some fields that are numbers."
+        kinds = {f.name: f.type for f in fields(self) if f.type in (int, float)}
+        for name in texts: check_known("parameter", name, kinds)
+        values = {name: check_element(name, kinds[name], text) for name, text in texts.items()}
+        return replace(self, further=(), **values)
+
+    def trainings(self, method):
+        "Passes and settings of each of a method's trainings, the first one first."
+        if self.taught: raise ValueError("parameter 'taught' is for trainings after the first: "
+                                         "give it in 'further', such as cifar10c:12:taught=1")
+        further = [parse_further(text) for text in self.own_further(method)]
+        return (self.training(method)["epochs"], self), *((n, self.changed(texts)) for _, n, texts in further)
+
+    def passes(self, method):
+        "Passes of each of a method's trainings."
+        return tuple(passes for passes, _ in self.trainings(method))
+
+    def tell_passes(self, method):
+        "The same as text, with the fields that have other values."
+        changes = [{}, *(parse_further(text)[2] for text in self.own_further(method))]
+        told = [f" ({', '.join(f'{k} {v}' for k, v in texts.items())})" if texts else "" for texts in changes]
+        return " + ".join(f"{n:g}{fields}" for n, fields in zip(self.passes(method), told))
+
+    def untaught(self, method):
+        "The same settings, with the trainings of a method before the first that is taught."
+        taught = [own.taught > 0 for _, own in self.trainings(method)]
+        return self.first(method, [*taught, True].index(True))
+
+    def first(self, method, n):
+        "The same settings, with the first n trainings of a method alone."
+        own = self.own_further(method)
+        return replace(self, further=tuple(text for text in self.further if text not in own) + own[:n - 1])
+
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #80f7142c
 @experiment("cifar10c_robust", **ROBUST_PRESETS)
-class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSettings, SetSettings):
+class RobustSettings(Trainings, FigureSettings, PgdSettings, TrainAttackSettings, PatchSettings, SetSettings):
     "Settings of 05_cifar10c_robust."
     n_test: int = 300        # test images, all of them attacked at the full radius
     n_quartiles: int = 150   # the first of these are also attacked at the quartiles
@@ -242,41 +283,6 @@ class RobustSettings(FigureSettings, PgdSettings, TrainAttackSettings, PatchSett
 
     def __post_init__(self):
         for text in self.further: self.changed(parse_further(text)[2])
-
-    def changed(self, texts):
-        "The settings of one training, with other values {field: text} of some fields that are numbers."
-        kinds = {f.name: f.type for f in fields(self) if f.type in (int, float)}
-        for name in texts: check_known("parameter", name, kinds)
-        values = {name: check_element(name, kinds[name], text) for name, text in texts.items()}
-        return replace(self, further=(), **values)
-
-    def trainings(self, method):
-        "Passes and settings of each of a method's trainings, the first one first."
-        if self.taught: raise ValueError("parameter 'taught' is for trainings after the first: "
-                                         "give it in 'further', such as cifar10c:12:taught=1")
-        further = [(passes, self.changed(texts)) for name, passes, texts in map(parse_further, self.further)
-                   if name == method]
-        return (self.training(method)["epochs"], self), *further
-
-    def passes(self, method):
-        "Passes of each of a method's trainings."
-        return tuple(passes for passes, _ in self.trainings(method))
-
-    def tell_passes(self, method):
-        "The same as text, with the fields that have other values."
-        more = [(n, texts) for name, n, texts in map(parse_further, self.further) if name == method]
-        fields_of = lambda texts: f" ({', '.join(f'{k} {v}' for k, v in texts.items())})" if texts else ""
-        return " + ".join(f"{n:g}{fields_of(texts)}" for n, texts in [(self.passes(method)[0], {}), *more])
-
-    def untaught(self, method):
-        "The same settings, with the trainings of a method before the first that is taught."
-        taught = [own.taught > 0 for _, own in self.trainings(method)]
-        return self.first(method, [*taught, True].index(True))
-
-    def first(self, method, n):
-        "The same settings, with the first n trainings of a method alone."
-        own = [text for text in self.further if parse_further(text)[0] == method]
-        return replace(self, further=tuple(text for text in self.further if text not in own) + tuple(own[:n - 1]))
 
     def loss(self, method):
         "Arguments of robust.classifier_loss for a method."

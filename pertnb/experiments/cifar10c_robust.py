@@ -168,10 +168,13 @@ def recipe_of(
     settings, # RobustSettings
     method,   # one of robust.METHODS
 ):
-    "All of the settings on which a trained classifier depends, data, seed and set apart."
+    "All of the settings on which a classifier and those before it depend, data, seed and set apart."
     s = settings
     trainings = [(n, own.training(method), own.loss(method), own.taught) for n, own in s.trainings(method)]
-    return s.n_train, s.net(), trainings, s.warm_start, s.early_stopping
+    begins = s.warm_start and method != "standard"
+    before = [recipe_of(s.first("standard", 1), "standard")] if begins else []
+    if any(share for *_, share in trainings): before += [recipe_of(s.untaught(m), m) for m in robust.TEACHERS]
+    return s.n_train, s.net(), trainings, before, s.warm_start, s.early_stopping
 
 
 @patch
