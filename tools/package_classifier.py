@@ -111,10 +111,10 @@ def judge_noise(section, noise):
     return says + [dict(kind="certified", eps=r, **certified(g)) for r, g in asked]
 
 
-def save(section, name, model, log, bare=False, **card):
-    "Write the card of a classifier and, unless `bare`, its weights."
+def save(section, name, model, log, net, bare=False, **card):
+    "Write the card of a classifier and, unless `bare`, its weights; `net`: arguments of make_network."
     train, _ = section.views(section.robust)
-    net = dict(section.robust.net(), n_classes=section.n_classes)
+    net = dict(net, n_classes=section.n_classes)
     source = provenance("overnight", "cifar10", section.seed, len(train), log.attrs["seconds"], section.device)
     path = package_root() / "weights" / f"classifier_{name}.safetensors"
     about = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device")}
@@ -132,7 +132,8 @@ def land(section, method, unjudged, bare):
     "Train, judge and write a classifier of notebook 05."
     model, log = section.classifier(method)
     settings = section.robust
-    save(section, method, model, log, bare, schedule=settings.training(method), loss=settings.loss(method),
+    _, last = settings.trainings(method)[-1]
+    save(section, method, model, log, last.net(), bare, schedule=settings.training(method), loss=settings.loss(method),
          settings=asdict(settings), set=section.set(settings).info if method.startswith("cvae") else None,
          accuracy=[] if unjudged else judge(section, model, method))
 
@@ -141,7 +142,8 @@ def land_noise(section, name, unjudged):
     "Train, judge and write a classifier of notebook 06."
     noise, settings = name.removeprefix("noise_"), section.certified
     model, log = section.noise(noise)
-    save(section, name, model, log, schedule=settings.training("cvae_smoothing"), loss=settings.loss(),
+    _, net = section.start()
+    save(section, name, model, log, net, schedule=settings.training("cvae_smoothing"), loss=settings.loss(),
          sigma=section.sigma(noise), settings=asdict(settings), set=section.set(settings).info,
          accuracy=[] if unjudged else judge_noise(section, noise))
 

@@ -1,4 +1,4 @@
-"""Photographs among the outputs of notebooks become JPEGs, a quarter of the size; plots stay PNGs.
+"""Images among the outputs of notebooks get smaller: photographs become JPEGs, plots get 256 colours as figures do.
 
     python tools/shrink_outputs.py [NOTEBOOK ...]
 
@@ -14,20 +14,19 @@ from pathlib import Path
 from PIL import Image
 
 from pertnb.core.paths import atomic_write, repo_root
-from pertnb.report.plots import FEW_COLOURS
+from pertnb.report.plots import FEW_COLOURS, reduce_colours
 
-SMALL = 100_000  # characters of an output that is left as it is
+LARGE = 100_000  # characters of a photograph that becomes a JPEG
 
 
 def shrink_image(png):
-    "The JPEG, base64, of a PNG, base64; None if it is a plot, small, or no smaller as a JPEG."
-    if len(png) < SMALL: return None
+    "Kind and base64 of what a PNG, base64, becomes: a JPEG, or a PNG of 256 colours; None if it is no smaller then."
     with Image.open(io.BytesIO(base64.b64decode(png))) as image: image = image.convert("RGB")
-    if image.getcolors(FEW_COLOURS): return None
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=88, subsampling=0, optimize=True)
-    jpeg = base64.b64encode(file.getvalue()).decode()
-    return jpeg if len(jpeg) < .8 * len(png) else None
+    file, photograph = io.BytesIO(), len(png) >= LARGE and not image.getcolors(FEW_COLOURS)
+    if photograph: image.save(file, "JPEG", quality=88, subsampling=0, optimize=True)
+    else: reduce_colours(image).save(file, "PNG", optimize=True)
+    smaller = base64.b64encode(file.getvalue()).decode()
+    return ("image/jpeg" if photograph else "image/png", smaller) if len(smaller) < .8 * len(png) else None
 
 
 def shrink_notebook(path):
@@ -36,12 +35,12 @@ def shrink_notebook(path):
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
-            png = "".join(data.get("image/png", ""))
-            jpeg = shrink_image(png)
-            if jpeg is None: continue
-            output["data"] = {("image/jpeg" if kind == "image/png" else kind): jpeg if kind == "image/png" else value
-                              for kind, value in data.items()}
-            saved += len(png) - len(jpeg)
+            if "image/png" not in data: continue
+            png = "".join(data["image/png"])
+            if found := shrink_image(png):
+                kind, smaller = found
+                output["data"] = {k: v for k, v in data.items() if k != "image/png"} | {kind: smaller}
+                saved += len(png) - len(smaller)
     if saved:
         with atomic_write(path) as tmp:
             tmp.write_text(json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")

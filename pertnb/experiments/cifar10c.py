@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from ..corruptions import TRAIN
 from ..attack.strong import PIXEL_EPS
 from ..core.checks import check_known
-from .presets import Source, check_element, experiment
+from .presets import Source, check_element, check_names, experiment
 from .section import AS_PRINTED, FigureSettings, MendSettings, PgdSettings, QualitySettings
 from .section import RiskSettings, TrainAttackSettings, VoteSettings
 
@@ -223,10 +223,11 @@ class Trainings:
         return tuple(text for text in self.further if parse_further(text)[0] == method)
 
     def changed(self, texts):
-        "The settings of one training, with other values {field: text} of some fields that are numbers."
-        kinds = {f.name: f.type for f in fields(self) if f.type in (int, float)}
+        "The settings of one training, with other values {field: text} of numbers, or of `classifier`."
+        kinds = {f.name: f.type for f in fields(self) if f.type in (int, float)} | dict(classifier=str)
         for name in texts: check_known("parameter", name, kinds)
         values = {name: check_element(name, kinds[name], text) for name, text in texts.items()}
+        if "classifier" in values: check_names("classifier", values["classifier"], ())
         return replace(self, further=(), **values)
 
     def trainings(self, method):

@@ -70,20 +70,21 @@ def sigma(self: Cifar10C,
 @patch
 @step
 def start(self: Cifar10C):
-    "Weights from which the classifiers of all noises start; None: from nothing."
+    "Weights from which the classifiers of all noises start (None: from nothing), and arguments of their network."
     s, begin = self.certified, time.perf_counter()
-    if not s.warm_start: return None
+    net = dict(s.net(), n_classes=self.n_classes)
+    if not s.warm_start: return None, net
     recipe = lambda s: (s.n_train, s.net(), s.training("standard"), s.images(), s.smoothing)
     found = None if s.retrain or recipe(s) != recipe(self.robust) else self.packaged("standard", self.seed)
     if found:
         print(f"{'Standard training':20} comes with the package")
-        return found[0].state_dict()
-    schedule, net = Schedule(**s.training("standard")), dict(s.net(), n_classes=self.n_classes)
-    model, log = robust.train_classifier("standard", self.views(s)[0], schedule, net, attack=s.loss(), seed=self.seed,
-                                         device=self.device, progress=False)
+        _, last = self.robust.trainings("standard")[-1]
+        return found[0].state_dict(), net | last.net()
+    model, log = robust.train_classifier("standard", self.views(s)[0], Schedule(**s.training("standard")), net,
+                                         attack=s.loss(), seed=self.seed, device=self.device, progress=False)
     self.count_earlier(begin, log)
     print(f"{'Standard training':20} {log.attrs['seconds']:6.1f} s, last accuracy {log.accuracy.iloc[-1]:.1%}")
-    return model.state_dict()
+    return model.state_dict(), net
 
 
 @patch
@@ -107,8 +108,8 @@ def noise(self: Cifar10C,
     if found:
         print(f"{name_noise(level):20} comes with the package")
         return found
-    s, start, begin = self.certified, self.start(), time.perf_counter()
-    schedule, net = Schedule(**s.training("cvae_smoothing")), dict(s.net(), n_classes=self.n_classes)
+    s, (start, net), begin = self.certified, self.start(), time.perf_counter()
+    schedule = Schedule(**s.training("cvae_smoothing"))
     model, log = smoothed.train_smoothed(self.views(s)[0], self.set(s), self.sigma(level), schedule, net, start,
                                          self.seed, s.loss(), device=self.device, progress=False)
     self.count_earlier(begin, log)

@@ -170,11 +170,12 @@ def recipe_of(
 ):
     "All of the settings on which a classifier and those before it depend, data, seed and set apart."
     s = settings
-    trainings = [(n, own.training(method), own.loss(method), own.taught) for n, own in s.trainings(method)]
+    trainings = [(n, own.net(), own.training(method), own.loss(method), own.taught) for n, own in s.trainings(method)]
     begins = s.warm_start and method != "standard"
     before = [recipe_of(s.first("standard", 1), "standard")] if begins else []
-    if any(share for *_, share in trainings): before += [recipe_of(s.untaught(m), m) for m in robust.TEACHERS]
-    return s.n_train, s.net(), trainings, before, s.warm_start, s.early_stopping
+    if any(share for *_, share in trainings):
+        before += [recipe_of(s.untaught(m), m) for m in robust.TEACHERS if m != method]
+    return s.n_train, trainings, before, s.warm_start, s.early_stopping
 
 
 @patch
@@ -220,12 +221,13 @@ def begun(self: RobustCifar10C,
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5a2b255c
 @patch
 @step
-def teachers(self: RobustCifar10C,
-    seed, # of split and training
+def teacher(self: RobustCifar10C,
+    seed,   # of split and training
+    method, # of robust.TEACHERS
 ):
-    "Classifiers of robust.TEACHERS, as they were before they were taught themselves."
-    before = lambda method: type(self)(self.robust.untaught(method), self.device)
-    return tuple(before(m).classifiers(("standard", m), seed)[0][m] for m in robust.TEACHERS)
+    "Its classifier, as it was before it was taught itself."
+    before = type(self)(self.robust.untaught(method), self.device)
+    return before.classifiers(("standard", method), seed)[0][method]
 
 
 @patch
@@ -242,7 +244,7 @@ def classifiers(self: RobustCifar10C,
     given = {m: found for m in methods if (found := self.begun(m, seed))}
     pset = self.set(self.robust) if any(m.startswith("cvae") for m in methods) else None
     models = robust.train_methods(self.robust, methods, *self.views(self.robust, seed), pset, self.n_classes, seed,
-                                  logs=logs, given=given, teach=partial(self.teachers, seed), device=self.device,
+                                  logs=logs, given=given, teach=partial(self.teacher, seed), device=self.device,
                                   progress=False)
     self.count_earlier(begin, *logs.values())
     return {method: round_weights(model) for method, model in models.items()}, logs
@@ -253,7 +255,8 @@ def classifier(self: RobustCifar10C,
     method, # one of robust.METHODS
 ):
     "One of them and its log; the standard classifier is trained before it where it starts from that."
-    needed = ("standard", method) if self.robust.warm_start and method != "standard" else (method,)
+    starts_there = self.robust.warm_start and method != "standard" and not self.begun(method, self.seed)
+    needed = ("standard", method) if starts_there else (method,)
     models, logs = self.classifiers(needed, self.seed)
     return models[method], logs[method]
 

@@ -19,12 +19,14 @@ from ..attack.attack import cross_entropy
 from ..core.device import compile_set
 from ..models.classifier_files import round_weights
 from ..models.nets import make_network
+from ..models.patch_nets import deepen_weights
 from .losses import Bank, Codes, check_method, check_share, choose_point, set_loss, spread_evenly
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, to_float
 from ..core.random import make_generator
 from ..core.paths import data_root
 from ..core.probe import find_probe, run_all
-from .train import Schedule, build_from, fit
+from .state import load_weights
+from .train import Schedule, fit
 
 # %% ../../nbs/api/learn/11_robust.ipynb #b722b079
 METHODS = {"cifar10c": "CIFAR10-C data augmentation", "cvae_augmentation": "CVAE data augmentation",
@@ -99,7 +101,7 @@ def draw_images(
     return erase_squares(x, erase, gen) if erase else x, views.labels[i]
 
 # %% ../../nbs/api/learn/11_robust.ipynb #7f7fd616
-TEACHERS = "cifar10c", "cvae_adversarial_pairs" # methods whose classifiers teach others, and each other
+TEACHERS = "cifar10c", "cvae_adversarial_pairs" # methods whose classifiers teach others, each other, and themselves
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,12 @@ def validation_loss(
 def build_classifier(
     net,   # arguments of make_network
     views, # Views of the training images
+    start=None, # state dict to start from, of this network or of one with fewer convolutions; None: from nothing
 ):
-    "A new classifier. One that has to know images before its first step (`prepare`) is shown the first 2,000."
+    "A classifier. A new one that has to know images before its first step (`prepare`) is shown the first 2,000."
     model = make_network(**net)
-    if hasattr(model, "prepare"): model.prepare(to_float(views.images[views.index[:2000]]))
+    if start is not None: load_weights(model, deepen_weights(model, start), "start")
+    elif hasattr(model, "prepare"): model.prepare(to_float(views.images[views.index[:2000]]))
     return model
 
 # %% ../../nbs/api/learn/11_robust.ipynb #63973546
@@ -214,7 +218,7 @@ def fit_classifier(
 ):
     "Train (or load) a classifier by a loss: returns it in eval mode, and its log."
     check_labels(views.labels, len(views.labels), net.get("n_classes", 10))
-    build = build_from(partial(build_classifier, net, views), start)
+    build = partial(build_classifier, net, views, start)
     return fit(f"classifier-{method}", build, loss, views.index, schedule, seed, **kw)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #26f64592
@@ -298,11 +302,11 @@ def describe_log(
 def train_on(
     settings, # of presets.resolve("cifar10c_robust", ...)
     method,   # one of METHODS
-    teach,    # () -> models of TEACHERS, for trainings that are taught
+    teach,    # method of TEACHERS -> its model before it was taught, for trainings that are taught
     given,    # (model, log) after some of its trainings; (None, None): none was made
     start,    # state dict that the first one starts from; None: from nothing
     train,    # Views of the training images
-    net,      # arguments of make_network
+    n_classes, # of the data
     pset, validation, seed, # as of train_classifier
     **kw,     # device, progress, ... of `fit`
 ):
@@ -311,7 +315,10 @@ def train_on(
     for passes, own in settings.trainings(method)[count_trainings(log):]:
         if model is not None: start = round_weights(model).state_dict()
         schedule, how = Schedule(**own.training(method) | dict(epochs=passes)), own.loss(method)
-        if own.taught: how = how | dict(teachers=Teachers(teach(), own.taught))
+        if own.taught:
+            models = tuple(model if m == method else teach(m) for m in TEACHERS)
+            how = how | dict(teachers=Teachers(models, own.taught))
+        net = dict(own.net(), n_classes=n_classes)
         model, new = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
         log = join_logs(log, new)
     return model, log
@@ -328,16 +335,15 @@ def train_methods(
     logs=None,  # dict that gets the log of each training
     names=METHODS, # {method: its name in that line}
     given=None, # {method: (model, log)} of those of which all trainings, or the first ones, were made
-    teach=None, # () -> models of TEACHERS in evaluation mode, for trainings that are taught
+    teach=None, # method of TEACHERS -> its model before it was taught, for trainings that are taught
     **kw,       # device, progress, ... of `fit`
 ):
     "Classifiers by method, {method: model}; a line for each says how long it took."
     start, models, logs = None, {}, {} if logs is None else logs
-    net = dict(settings.net(), n_classes=n_classes)
     if not settings.early_stopping: validation = None
     given = given or {}
     def train_all(settings, method, begun):
-        return train_on(settings, method, teach, begun, start, train, net, pset, validation, seed, **kw)
+        return train_on(settings, method, teach, begun, start, train, n_classes, pset, validation, seed, **kw)
     for method in sorted(methods, key=lambda m: m != "standard"):
         if settings.pretrained and n_classes == 10 and (model := load_pretrained(method, kw.get("device"))):
             models[method] = model

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LOGVAR_RANGE', 'CLASSIFIERS', 'LARGEST_NUMBER', 'Pointwise', 'PreactBlock', 'FusedBlock', 'fuse_sequence',
            'computes_plainly', 'find_whole', 'fuse', 'fold', 'unfold', 'scaled_tanh', 'Normalise', 'ResidualClassifier',
-           'read_widths', 'make_classifier', 'check_classifier', 'make_network', 'count_parameters']
+           'read_groups', 'make_classifier', 'check_classifier', 'make_network', 'count_parameters']
 
 # %% ../../nbs/api/models/04_nets.ipynb #94598080
 import math
@@ -182,16 +182,17 @@ class ResidualClassifier(nn.Module):
 
 # %% ../../nbs/api/models/04_nets.ipynb #92d9add8
 CLASSIFIERS = ("wrn-D-K with D = 6n + 4 (wrn-28-10), resnet-D with D = 6n + 2 (resnet-8, resnet-20), resnet-18, "
-               "patch-W (patch-64), patch-W-W-W (patch-64-256-256)")
+               "patch-W (patch-64), patch-W-W-W (patch-64-256-256, or patch-64-256x3 with a third convolution)")
 
 
-def read_widths(
+def read_groups(
     name, # of a classifier
 ):
-    "Channels of the groups of patch-W-W-..., a tuple; () if it is another kind of name."
-    if not re.fullmatch(r"patch(-[1-9]\d*)+", str(name)): return ()
-    widths = tuple(map(int, name.split("-")[1:]))
-    return widths if len(widths) > 1 else (widths[0], 2 * widths[0], 4 * widths[0])
+    "Channels and convolutions of each group of patch-W-W-..., two tuples; None if it is another kind of name."
+    if not re.fullmatch(r"patch(-[1-9]\d*)|patch(-[1-9]\d*(x([3-9]|[1-9]\d+))?){2,}", str(name)): return None
+    groups = [part.partition("x") for part in name.split("-")[1:]]
+    widths, depths = tuple(int(w) for w, _, _ in groups), tuple(int(n or 2) for _, _, n in groups)
+    return (widths, depths) if len(widths) > 1 else ((widths[0], 2 * widths[0], 4 * widths[0]), (2, 2, 2))
 
 
 def make_classifier(
@@ -203,7 +204,7 @@ def make_classifier(
     "A classifier by name, its weights drawn from torch's default generator; ValueError lists the known names."
     check_number("n_classes", n_classes, 2, whole=True)
     check_counts(width=width, patch=patch)
-    if widths := read_widths(name): return PatchClassifier(widths, n_classes, patch, Normalise())
+    if groups := read_groups(name): return PatchClassifier(groups[0], n_classes, patch, Normalise(), groups[1])
     if name == "resnet-18": return ResidualClassifier((64, 128, 256, 512), 2, 64, n_classes, patch)
     if match := re.fullmatch(r"wrn-(\d+)-(\d+)", str(name)):
         depth, k = int(match[1]), int(match[2])

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['STYLE', 'FAMILIES', 'METHOD_COLOURS', 'PAIRING_COLOURS', 'COLOURS', 'PATTERNS', 'DASHES', 'FEW_COLOURS', 'styled',
            'label', 'as_uint8', 'montage', 'new_grid_axes', 'image_grid', 'mark_radii', 'density', 'draw_heat_map',
-           'heat_maps', 'radius_curves', 'shrink_png', 'save_figure']
+           'heat_maps', 'radius_curves', 'reduce_colours', 'shrink_png', 'save_figure']
 
 # %% ../../nbs/api/report/12_plots.ipynb #d7be51fb
 from contextlib import contextmanager
@@ -275,13 +275,18 @@ def radius_curves(
 FEW_COLOURS = 10_000 # a plot has fewer, a figure with photographs more
 
 
+def reduce_colours(
+    image, # PIL image
+):
+    "The image without transparency and with 256 colours."
+    return image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+
+
 def shrink_png(
     path, # of a figure
 ):
-    "Write the file again without transparency and with 256 colours; its text stays."
-    with Image.open(path) as figure:
-        text, dpi, figure = figure.text, figure.info["dpi"], figure.convert("RGB")
-    figure = figure.quantize(256, dither=Image.Dither.NONE)
+    "Write the file again with fewer colours (`reduce_colours`); its text stays."
+    with Image.open(path) as figure: text, dpi, figure = figure.text, figure.info["dpi"], reduce_colours(figure)
     about = PngImagePlugin.PngInfo()
     for key, value in text.items(): about.add_text(key, value)
     figure.save(path, "png", optimize=True, pnginfo=about, dpi=dpi)
