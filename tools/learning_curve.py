@@ -18,6 +18,7 @@ from pertnb.experiments.cifar10c_robust import KINDS, RobustCifar10C
 from pertnb.learn import robust
 from pertnb.measure import judging
 from pertnb.models.classifier_files import packaged_card
+from pertnb.models.nets import read_groups
 from pertnb.report.tables import PAPER, markdown_table
 
 METHOD = "cifar10c"
@@ -49,7 +50,7 @@ def judge(section, model, n):
     return dict(zip(found.kind, found.accuracy)), (found.high - found.low).max() / 2
 
 
-def count_channels(net): return int(net.split("-")[2])
+def count_channels(net): return read_groups(net)[0][1]
 
 
 def fit_errors(rows, kind):

@@ -191,6 +191,7 @@ ROBUST_PRESETS = dict(
     overnight=dict(OVERNIGHT_RECIPE, methods=STAGE_METHODS, n_train=50_000, n_test=1000,
                    n_quartiles=1000, n_judged=10_000, strong_steps=25, codes=0.5, epochs_set=8.,
                    further=("standard:40:erase=8:pad=4",
+                            "standard:24:erase=8:pad=4:lr=0.06:classifier=patch-64x4-256x3-256",
                             "cifar10c:48",
                             "cvae_adversarial_pairs:26", "cvae_adversarial_pairs:14:taught=1:pad=4:lr_warm=0.03")),
     fast=dict(PAPER_ROBUST, methods=SET_METHODS, n_test=5000, n_quartiles=2000, n_judged=2000, epochs_standard=20.,
@@ -231,11 +232,13 @@ class Trainings:
         return replace(self, further=(), **values)
 
     def trainings(self, method):
-        "Passes and settings of each of a method's trainings, the first one first."
+        "Passes and settings of each of a method's trainings, the first one first; a deeper network stays one."
         if self.taught: raise ValueError("parameter 'taught' is for trainings after the first: "
                                          "give it in 'further', such as cifar10c:12:taught=1")
-        further = [parse_further(text) for text in self.own_further(method)]
-        return (self.training(method)["epochs"], self), *((n, self.changed(texts)) for _, n, texts in further)
+        found = [(self.training(method)["epochs"], self)]
+        for _, passes, texts in map(parse_further, self.own_further(method)):
+            found.append((passes, self.changed(dict(classifier=found[-1][1].classifier) | texts)))
+        return tuple(found)
 
     def passes(self, method):
         "Passes of each of a method's trainings."
