@@ -132,9 +132,10 @@ def land(section, method, unjudged, bare):
     "Train, judge and write a classifier of notebook 05."
     model, log = section.classifier(method)
     settings = section.robust
-    _, last = settings.trainings(method)[-1]
-    save(section, method, model, log, last.net(), bare, schedule=settings.training(method), loss=settings.loss(method),
-         settings=asdict(settings), set=section.set(settings).info if method.startswith("cvae") else None,
+    passes, last = settings.trainings(method)[-1]
+    info = section.set(settings).info if method.startswith("cvae") else None
+    save(section, method, model, log, last.net(), bare, schedule=last.training(method) | dict(epochs=passes),
+         loss=last.loss(method), settings=asdict(settings), set=info,
          accuracy=[] if unjudged else judge(section, model, method))
 
 
@@ -142,9 +143,8 @@ def land_noise(section, name, unjudged):
     "Train, judge and write a classifier of notebook 06."
     noise, settings = name.removeprefix("noise_"), section.certified
     model, log = section.noise(noise)
-    _, net = section.start()
-    save(section, name, model, log, net, schedule=settings.training("cvae_smoothing"), loss=settings.loss(),
-         sigma=section.sigma(noise), settings=asdict(settings), set=section.set(settings).info,
+    save(section, name, model, log, settings.net(), schedule=settings.training("cvae_smoothing"),
+         loss=settings.loss(), sigma=section.sigma(noise), settings=asdict(settings), set=section.set(settings).info,
          accuracy=[] if unjudged else judge_noise(section, noise))
 
 
@@ -171,7 +171,7 @@ def tabulate(section):
                f"{settings.pgd_steps} steps of PGD of ε/20; worst: also {settings.strong_steps} of AutoPGD on each of "
                f"two losses, at the quartiles and the full radius ({section.set(settings).eps:.1f}) of the packaged "
                "set. "
-               f"Network {settings.classifier}; passes over {cards['standard']['n']:,} images: "
+               f"Network {settings.classifier}, if no other is named; passes over {cards['standard']['n']:,} images: "
                f"{epochs}; the others start from the standard classifier after its first training.")
     source = provenance(section.preset, section.data, section.seed, judged, seconds, "cpu")
     source |= dict(device=cards["standard"]["device"], precision=cards["standard"]["precision"])

@@ -1,9 +1,9 @@
-"""Images among the outputs of notebooks get smaller: photographs become JPEGs, plots get 256 colours as figures do.
+"""Images among the outputs of notebooks get smaller: large photographs become JPEGs, all others get 256 colours.
 
     python tools/shrink_outputs.py [NOTEBOOK ...]
 
-Without names: all notebooks of the repository. What is a photograph is decided as for figures
-(`pertnb.report.plots.FEW_COLOURS`).
+Without names: all notebooks of the repository. What has more than `pertnb.report.plots.FEW_COLOURS` colours is taken
+for a photograph.
 """
 import argparse
 import base64

@@ -6,7 +6,7 @@
 __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_METHODS', 'STAGE_METHODS', 'FROM_NOTHING',
            'PLAIN_ATTACK', 'PAPER_ROBUST', 'ROBUST_PRESETS', 'CERTIFIED_PRESETS', 'ImageSettings', 'FitSettings',
            'ClassifierSettings', 'PatchSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings', 'parse_further',
-           'Trainings', 'RobustSettings', 'CertifiedSettings']
+           'check_next', 'Trainings', 'RobustSettings', 'CertifiedSettings']
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90e941bf
 from dataclasses import dataclass, fields, replace
@@ -217,6 +217,16 @@ def parse_further(
                      f"such as cifar10c:12:erase=8, got {text!r}; known are {known}")
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #c1a30f64
+def check_next(
+    before, # arguments of make_classifier in one training
+    after,  # ... in the next
+):
+    "ValueError unless its network can start from the weights of the one before."
+    if after == before: return
+    from pertnb.models.nets import check_deeper # imported here: that takes a second
+    check_deeper(before, after)
+
+
 class Trainings:
     "The trainings of each method, for settings with a field `further`."
     def own_further(self, method):
@@ -224,7 +234,7 @@ class Trainings:
         return tuple(text for text in self.further if parse_further(text)[0] == method)
 
     def changed(self, texts):
-        "The settings of one training, with other values {field: text} of numbers, or of `classifier`."
+        "The settings of one training: these, with other values {field: text} of numbers or of the classifier."
         kinds = {f.name: f.type for f in fields(self) if f.type in (int, float)} | dict(classifier=str)
         for name in texts: check_known("parameter", name, kinds)
         values = {name: check_element(name, kinds[name], text) for name, text in texts.items()}
@@ -232,12 +242,14 @@ class Trainings:
         return replace(self, further=(), **values)
 
     def trainings(self, method):
-        "Passes and settings of each of a method's trainings, the first one first; a deeper network stays one."
+        "Passes and settings of each of a method's trainings, the first one first; a network that got deeper stays so."
         if self.taught: raise ValueError("parameter 'taught' is for trainings after the first: "
                                          "give it in 'further', such as cifar10c:12:taught=1")
         found = [(self.training(method)["epochs"], self)]
         for _, passes, texts in map(parse_further, self.own_further(method)):
-            found.append((passes, self.changed(dict(classifier=found[-1][1].classifier) | texts)))
+            before = found[-1][1]
+            found.append((passes, self.changed(dict(classifier=before.classifier) | texts)))
+            check_next(before.net(), found[-1][1].net())
         return tuple(found)
 
     def passes(self, method):
@@ -286,7 +298,7 @@ class RobustSettings(Trainings, FigureSettings, PgdSettings, TrainAttackSettings
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
 
     def __post_init__(self):
-        for text in self.further: self.changed(parse_further(text)[2])
+        for method in {parse_further(text)[0] for text in self.further}: self.trainings(method)
 
     def loss(self, method):
         "Arguments of robust.classifier_loss for a method."

@@ -70,21 +70,15 @@ def sigma(self: Cifar10C,
 @patch
 @step
 def start(self: Cifar10C):
-    "Weights from which the classifiers of all noises start (None: from nothing), and arguments of their network."
+    "Weights from which the classifiers of all noises start; None: from nothing."
     s, begin = self.certified, time.perf_counter()
-    net = dict(s.net(), n_classes=self.n_classes)
-    if not s.warm_start: return None, net
-    recipe = lambda s: (s.n_train, s.net(), s.training("standard"), s.images(), s.smoothing)
-    found = None if s.retrain or recipe(s) != recipe(self.robust) else self.packaged("standard", self.seed)
-    if found:
-        print(f"{'Standard training':20} comes with the package")
-        _, last = self.robust.trainings("standard")[-1]
-        return found[0].state_dict(), net | last.net()
-    model, log = robust.train_classifier("standard", self.views(s)[0], Schedule(**s.training("standard")), net,
-                                         attack=s.loss(), seed=self.seed, device=self.device, progress=False)
+    if not s.warm_start: return None
+    schedule, net = Schedule(**s.training("standard")), dict(s.net(), n_classes=self.n_classes)
+    model, log = robust.train_classifier("standard", self.views(s)[0], schedule, net, attack=s.loss(), seed=self.seed,
+                                         device=self.device, progress=False)
     self.count_earlier(begin, log)
     print(f"{'Standard training':20} {log.attrs['seconds']:6.1f} s, last accuracy {log.accuracy.iloc[-1]:.1%}")
-    return model.state_dict(), net
+    return model.state_dict()
 
 
 @patch
@@ -93,6 +87,7 @@ def packaged_noise(self: Cifar10C,
 ):
     "The packaged classifier of a noise that these settings describe, and its log; None if there is none."
     name = f"noise_{level}"
+    if name in self.anew: return None
     recipe = lambda s: (s.n_train, s.net(), s.training("cvae_smoothing"), s.loss(), s.warm_start)
     found = self.find_packaged(name, self.certified, self.seed, recipe)
     return found if found and packaged_card(name)["sigma"] == self.sigma(level) else None
@@ -108,8 +103,8 @@ def noise(self: Cifar10C,
     if found:
         print(f"{name_noise(level):20} comes with the package")
         return found
-    s, (start, net), begin = self.certified, self.start(), time.perf_counter()
-    schedule = Schedule(**s.training("cvae_smoothing"))
+    s, start, begin = self.certified, self.start(), time.perf_counter()
+    schedule, net = Schedule(**s.training("cvae_smoothing")), dict(s.net(), n_classes=self.n_classes)
     model, log = smoothed.train_smoothed(self.views(s)[0], self.set(s), self.sigma(level), schedule, net, start,
                                          self.seed, s.loss(), device=self.device, progress=False)
     self.count_earlier(begin, log)

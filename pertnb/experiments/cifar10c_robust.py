@@ -220,14 +220,24 @@ def begun(self: RobustCifar10C,
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5a2b255c
 @patch
+def needed(self: RobustCifar10C,
+    method, # one of robust.METHODS
+    seed,   # of split and training
+):
+    "What is trained for its classifier: the standard one first, if it starts from that and has not begun."
+    alone = method == "standard" or not self.robust.warm_start or self.begun(method, seed)
+    return (method,) if alone else ("standard", method)
+
+
+@patch
 @step
 def teacher(self: RobustCifar10C,
     seed,   # of split and training
     method, # of robust.TEACHERS
 ):
-    "Its classifier, as it was before it was taught itself."
-    before = type(self)(self.robust.untaught(method), self.device)
-    return before.classifiers(("standard", method), seed)[0][method]
+    "The classifier of a method, as it was before any of its own trainings was taught."
+    before = type(self)(self.robust.untaught(method).first("standard", 1), self.device)
+    return before.classifiers(before.needed(method, seed), seed)[0][method]
 
 
 @patch
@@ -254,10 +264,8 @@ def classifiers(self: RobustCifar10C,
 def classifier(self: RobustCifar10C,
     method, # one of robust.METHODS
 ):
-    "One of them and its log; the standard classifier is trained before it where it starts from that."
-    starts_there = self.robust.warm_start and method != "standard" and not self.begun(method, self.seed)
-    needed = ("standard", method) if starts_there else (method,)
-    models, logs = self.classifiers(needed, self.seed)
+    "One of them and its log."
+    models, logs = self.classifiers(self.needed(method, self.seed), self.seed)
     return models[method], logs[method]
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #327a680d

@@ -101,7 +101,7 @@ def draw_images(
     return erase_squares(x, erase, gen) if erase else x, views.labels[i]
 
 # %% ../../nbs/api/learn/11_robust.ipynb #7f7fd616
-TEACHERS = "cifar10c", "cvae_adversarial_pairs" # methods whose classifiers teach others, each other, and themselves
+TEACHERS = "cifar10c", "cvae_adversarial_pairs" # who teaches; one that is trained is its own teacher
 
 
 @dataclass(frozen=True)

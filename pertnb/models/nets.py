@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LOGVAR_RANGE', 'CLASSIFIERS', 'LARGEST_NUMBER', 'Pointwise', 'PreactBlock', 'FusedBlock', 'fuse_sequence',
            'computes_plainly', 'find_whole', 'fuse', 'fold', 'unfold', 'scaled_tanh', 'Normalise', 'ResidualClassifier',
-           'read_groups', 'make_classifier', 'check_classifier', 'make_network', 'count_parameters']
+           'read_groups', 'make_classifier', 'check_classifier', 'check_deeper', 'make_network', 'count_parameters']
 
 # %% ../../nbs/api/models/04_nets.ipynb #94598080
 import math
@@ -188,7 +188,7 @@ CLASSIFIERS = ("wrn-D-K with D = 6n + 4 (wrn-28-10), resnet-D with D = 6n + 2 (r
 def read_groups(
     name, # of a classifier
 ):
-    "Channels and convolutions of each group of patch-W-W-..., two tuples; None if it is another kind of name."
+    "Channels of each group of patch-W-W-..., and its convolutions, two tuples; None for other names."
     if not re.fullmatch(r"patch(-[1-9]\d*)|patch(-[1-9]\d*(x([3-9]|[1-9]\d+))?){2,}", str(name)): return None
     groups = [part.partition("x") for part in name.split("-")[1:]]
     widths, depths = tuple(int(w) for w, _, _ in groups), tuple(int(n or 2) for _, _, n in groups)
@@ -217,7 +217,7 @@ def make_classifier(
     raise ValueError(f"unknown classifier {name!r}: known are {CLASSIFIERS}")
 
 # %% ../../nbs/api/models/04_nets.ipynb #213ae880
-LARGEST_NUMBER = 1202 # in a name: layers, or channels of a group of patches
+LARGEST_NUMBER = 1202 # in a name: layers, channels of a group of patches, or its convolutions
 
 
 def check_classifier(
@@ -227,6 +227,18 @@ def check_classifier(
     if any(len(n) > 4 or int(n) > LARGEST_NUMBER for n in re.findall(r"\d+", str(name))):
         raise ValueError(f"classifier {name!r:.60} is too large: numbers in its name are at most {LARGEST_NUMBER}")
     with torch.device("meta"): make_classifier(name)
+
+
+def check_deeper(
+    before, # arguments of make_classifier
+    after,  # ... of another network, which is to start from its weights
+):
+    "ValueError unless both are networks of patches, and groups of the second one only have more convolutions."
+    old, new = read_groups(before["name"]), read_groups(after["name"])
+    if old and new and old[0] == new[0] and before["patch"] == after["patch"]:
+        if all(a <= b for a, b in zip(old[1], new[1])): return
+    raise ValueError(f"classifier {after['name']} (patch {after['patch']}) can't start from the weights of "
+                     f"{before['name']} (patch {before['patch']}): only groups of patches may get more convolutions")
 
 # %% ../../nbs/api/models/04_nets.ipynb #99de5576
 def make_network(

@@ -87,7 +87,7 @@ def make_conv_group(
     halve, # whether it halves the resolution
     depth=2, # convolutions, at least 2
 ):
-    "Convolutions, each with batch norm and GELU."
+    "Two convolutions, each followed by batch norm and GELU; before the last GELU come depth - 2 of ResidualConv."
     layers = [make_identity_conv(c_in, c_out)]
     if halve: layers.append(nn.MaxPool2d(2))
     layers += [make_plain_norm(c_out), nn.GELU(), make_identity_conv(c_out, c_out), make_plain_norm(c_out)]
@@ -123,10 +123,10 @@ class PatchClassifier(nn.Module):
 
 
 def deepen_weights(
-    model, # nn.Module that gets them
-    state, # state dict of it, or of a network with fewer residual convolutions
+    model, # new nn.Module that gets them: the scales of its residual convolutions are 0
+    state, # state dict of the same network, or of one with fewer residual convolutions
 ):
-    "The state dict, with the model's own weights for residual convolutions that it lacks: both compute the same."
+    "The state dict, and the model's own weights of residual convolutions that are missing there."
     own = model.state_dict()
     residual = [name for name, module in model.named_modules() if isinstance(module, ResidualConv)]
     return {k: v for k, v in own.items() if any(k.startswith(f"{name}.") for name in residual)} | state
