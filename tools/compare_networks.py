@@ -9,19 +9,16 @@ import argparse
 
 import pandas as pd
 
-from learning_curve import METHOD, parse_training, train  # beside this file
+from learning_curve import METHOD, measure, parse_training, train  # beside this file
 from pertnb.core.paths import provenance
 from pertnb.experiments.cifar10c_robust import KINDS
-from pertnb.measure import judging
 from pertnb.models.nets import count_parameters
 from pertnb.report.tables import markdown_table
 
 
-def judge(section, model, n):
+def share_right(rows):
     "Share of right answers per kind (rows) and test image (columns): of its corruptions, if it has several."
-    test, ood = section.test_views(n)
-    rows = [judging.measure_accuracy(model, test, "perturbed", clean=True), judging.measure_accuracy(model, ood, "ood")]
-    return pd.concat(rows).pivot_table(index="kind", columns="image", values="correct")
+    return rows.pivot_table(index="kind", columns="image", values="correct")
 
 
 def tell(held, first):
@@ -41,7 +38,7 @@ def main():
     args, lines, first = parser.parse_args(), [], None
     for net, (passes, *_) in map(parse_training, args.trainings):
         section, model, log = train(net, passes)
-        held = judge(section, model, args.test)
+        held = share_right(measure(section, model, args.test))
         first = held if first is None else first
         size, seconds = f"{count_parameters(model) / 1e6:.2f}", f"{log.attrs['seconds']:,.0f}"
         line = {"network": net, "weights (million)": size, "passes": f"{passes:g}", "seconds": seconds}

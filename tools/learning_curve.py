@@ -42,11 +42,16 @@ def train(net, passes):
     return section, *section.classifier(METHOD)
 
 
+def measure(section, model, n):
+    "Rows of judging.measure_accuracy on the first test images: clean, perturbed and out of distribution."
+    test, ood = section.test_views(n)
+    return pd.concat([judging.measure_accuracy(model, test, "perturbed", clean=True),
+                      judging.measure_accuracy(model, ood, "ood")])
+
+
 def judge(section, model, n):
     "Accuracies (%) on the first test images, {kind: value}, and half of the widest 95% interval."
-    test, ood = section.test_views(n)
-    rows = [judging.measure_accuracy(model, test, "perturbed", clean=True), judging.measure_accuracy(model, ood, "ood")]
-    found = judging.summarise(pd.concat(rows).assign(method=METHOD))
+    found = judging.summarise(measure(section, model, n).assign(method=METHOD))
     return dict(zip(found.kind, found.accuracy)), (found.high - found.low).max() / 2
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from ..corruptions import TRAIN
 from ..attack.strong import PIXEL_EPS
 from ..core.checks import check_known
-from .presets import Source, check_element, check_names, experiment
+from .presets import Source, check_element, experiment
 from .section import AS_PRINTED, FigureSettings, MendSettings, PgdSettings, QualitySettings
 from .section import RiskSettings, TrainAttackSettings, VoteSettings
 
@@ -216,17 +216,18 @@ def parse_further(
     raise ValueError("parameter 'further' must hold METHOD:PASSES, such as cifar10c:12, or METHOD:PASSES:FIELD=VALUE, "
                      f"such as cifar10c:12:erase=8, got {text!r}; known are {known}")
 
-# %% ../../nbs/api/experiments/03_cifar10c.ipynb #c1a30f64
+# %% ../../nbs/api/experiments/03_cifar10c.ipynb #b4ae9609
 def check_next(
     before, # arguments of make_classifier in one training
     after,  # ... in the next
 ):
-    "ValueError unless its network can start from the weights of the one before."
+    "ValueError unless the next network is known and can start from the weights of the one before."
     if after == before: return
-    from pertnb.models.nets import check_deeper # imported here: that takes a second
+    from pertnb.models.nets import check_classifier, check_deeper # imported here: that takes a second
+    check_classifier(after["name"])
     check_deeper(before, after)
 
-
+# %% ../../nbs/api/experiments/03_cifar10c.ipynb #c1a30f64
 class Trainings:
     "The trainings of each method, for settings with a field `further`."
     def own_further(self, method):
@@ -238,7 +239,6 @@ class Trainings:
         kinds = {f.name: f.type for f in fields(self) if f.type in (int, float)} | dict(classifier=str)
         for name in texts: check_known("parameter", name, kinds)
         values = {name: check_element(name, kinds[name], text) for name, text in texts.items()}
-        if "classifier" in values: check_names("classifier", values["classifier"], ())
         return replace(self, further=(), **values)
 
     def trainings(self, method):
@@ -247,9 +247,10 @@ class Trainings:
                                          "give it in 'further', such as cifar10c:12:taught=1")
         found = [(self.training(method)["epochs"], self)]
         for _, passes, texts in map(parse_further, self.own_further(method)):
-            before = found[-1][1]
-            found.append((passes, self.changed(dict(classifier=before.classifier) | texts)))
-            check_next(before.net(), found[-1][1].net())
+            _, before = found[-1]
+            own = self.changed(dict(classifier=before.classifier) | texts)
+            check_next(before.net(), own.net())
+            found.append((passes, own))
         return tuple(found)
 
     def passes(self, method):

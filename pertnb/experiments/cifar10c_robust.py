@@ -239,7 +239,7 @@ def teacher(self: RobustCifar10C,
     before = type(self)(self.robust.untaught(method).first("standard", 1), self.device)
     return before.classifiers(before.needed(method, seed), seed)[0][method]
 
-
+# %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5adcf4e8
 @patch
 @step
 def classifiers(self: RobustCifar10C,

@@ -201,7 +201,7 @@ def build_classifier(
 ):
     "A classifier. A new one that has to know images before its first step (`prepare`) is shown the first 2,000."
     model = make_network(**net)
-    if start is not None: load_weights(model, deepen_weights(model, start), "start")
+    if start is not None: load_weights(model, deepen_weights(model, start), "start") # `build_from` would want them all
     elif hasattr(model, "prepare"): model.prepare(to_float(views.images[views.index[:2000]]))
     return model
 

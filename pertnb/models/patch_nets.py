@@ -121,7 +121,7 @@ class PatchClassifier(nn.Module):
         h = self.groups(F.gelu(self.whiten(self.normalise(x))))
         return self.fc(h.amax((2, 3))) / 9
 
-
+# %% ../../nbs/api/models/04c_patch_nets.ipynb #f29bcfbe
 def deepen_weights(
     model, # new nn.Module that gets them: the scales of its residual convolutions are 0
     state, # state dict of the same network, or of one with fewer residual convolutions
