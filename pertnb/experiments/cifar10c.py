@@ -230,9 +230,13 @@ def check_next(
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #c1a30f64
 class Trainings:
     "The trainings of each method, for settings with a field `further`."
+    def places(self, method):
+        "Where the entries of a method stand in `further`."
+        return [k for k, text in enumerate(self.further) if parse_further(text)[0] == method]
+
     def own_further(self, method):
         "The entries of `further` that are of a method."
-        return tuple(text for text in self.further if parse_further(text)[0] == method)
+        return [self.further[k] for k in self.places(method)]
 
     def changed(self, texts):
         "The settings of one training: these, with other values {field: text} of numbers or of the classifier."
@@ -263,15 +267,14 @@ class Trainings:
         told = [f" ({', '.join(f'{k} {v}' for k, v in texts.items())})" if texts else "" for texts in changes]
         return " + ".join(f"{n:g}{fields}" for n, fields in zip(self.passes(method), told))
 
-    def untaught(self, method):
-        "The same settings, with the trainings of a method before the first that is taught."
-        taught = [own.taught > 0 for _, own in self.trainings(method)]
-        return self.first(method, [*taught, True].index(True))
-
     def first(self, method, n):
-        "The same settings, with the first n trainings of a method alone."
-        own = self.own_further(method)
-        return replace(self, further=tuple(text for text in self.further if text not in own) + own[:n - 1])
+        "The same settings, with the first n trainings of a method and none of its others."
+        left_out = self.places(method)[n - 1:]
+        return replace(self, further=tuple(text for k, text in enumerate(self.further) if k not in left_out))
+
+    def before(self, method, n):
+        "The same settings, with those entries of `further` that stand before a method's n-th."
+        return replace(self, further=self.further[:self.places(method)[n - 1]])
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #80f7142c
 @experiment("cifar10c_robust", **ROBUST_PRESETS)
@@ -294,7 +297,7 @@ class RobustSettings(Trainings, FigureSettings, PgdSettings, TrainAttackSettings
     train_steps: int = 1
     train_step_size: float = 0.25
     pixel_steps: int = 3     # of PGD in training on balls of pixels
-    taught: float = 0.       # share of the labels that two trained classifiers give, those of robust.TEACHERS
+    taught: float = 0.       # share of the labels that robust.TEACHERS give, as they are when the training begins
     random_start: bool = False # if not kept: start at a random point, at a random share of the radius; not at u = 0
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
 

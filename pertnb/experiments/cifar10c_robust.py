@@ -173,8 +173,8 @@ def recipe_of(
     trainings = [(n, own.net(), own.training(method), own.loss(method), own.taught) for n, own in s.trainings(method)]
     begins = s.warm_start and method != "standard"
     before = [recipe_of(s.first("standard", 1), "standard")] if begins else []
-    if any(share for *_, share in trainings):
-        before += [recipe_of(s.untaught(m), m) for m in robust.TEACHERS if m != method]
+    for n, (*_, taught) in enumerate(trainings):
+        if taught: before += [recipe_of(s.before(method, n), m) for m in robust.TEACHERS if m != method]
     return s.n_train, trainings, before, s.warm_start, s.early_stopping
 
 
@@ -232,11 +232,12 @@ def needed(self: RobustCifar10C,
 @patch
 @step
 def teacher(self: RobustCifar10C,
-    seed,   # of split and training
-    method, # of robust.TEACHERS
+    seed,     # of split and training
+    settings, # RobustSettings, with the trainings before the one that is taught
+    method,   # of robust.TEACHERS
 ):
-    "The classifier of a method, as it was before any of its own trainings was taught."
-    before = type(self)(self.robust.untaught(method).first("standard", 1), self.device)
+    "The classifier of a method after these trainings."
+    before = type(self)(settings.first("standard", 1), self.device) # what others start from
     return before.classifiers(before.needed(method, seed), seed)[0][method]
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5adcf4e8

@@ -302,7 +302,7 @@ def describe_log(
 def train_on(
     settings, # of presets.resolve("cifar10c_robust", ...)
     method,   # one of METHODS
-    teach,    # method of TEACHERS -> its model before it was taught, for trainings that are taught
+    teach,    # (settings with the trainings before this one, method of TEACHERS) -> its model
     given,    # (model, log) after some of its trainings; (None, None): none was made
     start,    # state dict that the first one starts from; None: from nothing
     train,    # Views of the training images
@@ -312,11 +312,13 @@ def train_on(
 ):
     "The trainings of a method that were not made yet, each from the rounded weights of the one before: model and log."
     model, log = given
-    for passes, own in settings.trainings(method)[count_trainings(log):]:
+    made = count_trainings(log)
+    for n, (passes, own) in enumerate(settings.trainings(method)[made:], made):
         if model is not None: start = round_weights(model).state_dict()
         schedule, how = Schedule(**own.training(method) | dict(epochs=passes)), own.loss(method)
         if own.taught:
-            models = tuple(model if m == method else teach(m) for m in TEACHERS)
+            before = settings.before(method, n)
+            models = tuple(model if m == method else teach(before, m) for m in TEACHERS)
             how = how | dict(teachers=Teachers(models, own.taught))
         net = dict(own.net(), n_classes=n_classes)
         model, new = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
@@ -335,7 +337,7 @@ def train_methods(
     logs=None,  # dict that gets the log of each training
     names=METHODS, # {method: its name in that line}
     given=None, # {method: (model, log)} of those of which all trainings, or the first ones, were made
-    teach=None, # method of TEACHERS -> its model before it was taught, for trainings that are taught
+    teach=None, # as of train_on
     **kw,       # device, progress, ... of `fit`
 ):
     "Classifiers by method, {method: model}; a line for each says how long it took."
