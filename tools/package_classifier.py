@@ -4,10 +4,11 @@ pertnb/weights.
     python tools/package_classifier.py [METHOD ...] [noise_wide ...] [--unjudged | --more | --bare] [-p FIELD VALUE ...]
 
 What was trained or judged before is read. Answers go to tables/overnight/rows, a line per image; --unjudged writes
-weights alone; --more attacks the test images that the answers of a packaged classifier lack, 250 at a time, and adds
-theirs; -p changes a setting of the notebook, and the card has it. A classifier of a noise is judged by the decisions
-of the sequential test. --bare writes card and answers without weights, for methods of 05 that nothing builds on. Last,
-the table of notebook 05 and its two figures are made of all answers that are there.
+weights alone, and without it they are judged as they are; --more attacks the test images that the answers of a
+packaged classifier lack, 250 at a time, and adds theirs; -p changes a setting of the notebook, and the card has it. A
+classifier of a noise is judged by the decisions of the sequential test. --bare writes card and answers without
+weights, for methods of 05 that nothing builds on. Last, the table of notebook 05 and its two figures are made of all
+answers that are there.
 """
 import argparse
 import hashlib
@@ -24,7 +25,7 @@ from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C
 from pertnb.experiments.cifar10c_robust import KINDS, RobustCifar10C, compare_methods, tabulate_accuracy
 from pertnb.learn import robust
 from pertnb.measure import judging
-from pertnb.models.classifier_files import packaged_classifier, save_classifier
+from pertnb.models.classifier_files import packaged_card, packaged_classifier, packaged_names, save_classifier
 from pertnb.report import cifar10c_plots, plots
 
 
@@ -76,9 +77,21 @@ def judge(section, model, method):
     return write_accuracies(section, section.judge(model, section.seed)[0], method)
 
 
+def add_accuracies(method, accuracies):
+    "Put accuracies into the card of a packaged classifier."
+    card = package_root() / "weights" / f"classifier_{method}.json"
+    with atomic_write(card) as tmp:
+        tmp.write_text(json.dumps(json.loads(card.read_text()) | dict(accuracy=accuracies), indent=1) + "\n")
+
+
+def is_unjudged(method):
+    "Whether the package has a classifier of notebook 05 without accuracies."
+    return method in packaged_names() and not packaged_card(method)["accuracy"]
+
+
 def attack_more(section, method):
     "Attack the test images that the rows of a packaged classifier lack, as `judge` does, and write them part by part."
-    s, card = section.robust, package_root() / "weights" / f"classifier_{method}.json"
+    s = section.robust
     model, pset, radii = packaged_classifier(method).to(section.device), section.set(s), [*section.radii(s).values()]
     x, y = section.test_images(s.n_test)
     rows = read_answers(landed_file(section, f"classifier_{method}"))
@@ -88,9 +101,7 @@ def attack_more(section, method):
         begin, args = time.perf_counter(), (s.n_quartiles, radii, s.pgd_steps, s.strong_steps, section.seed)
         new, _ = judging.attack_part(model, pset, x, y, images[0], images[-1] + 1, *args)
         rows = pd.concat([rows, new]).drop_duplicates(["kind", "corruption", "eps", "image"])
-        accuracies = write_accuracies(section, rows, method)
-        with atomic_write(card) as tmp:
-            tmp.write_text(json.dumps(json.loads(card.read_text()) | dict(accuracy=accuracies), indent=1) + "\n")
+        add_accuracies(method, write_accuracies(section, rows, method))
         print(f"{method}: images {images[0]} to {images[-1]} in {time.perf_counter() - begin:.0f} s", flush=True)
 
 
@@ -129,7 +140,10 @@ def save(section, name, model, log, net, bare=False, **card):
 
 
 def land(section, method, unjudged, bare):
-    "Train, judge and write a classifier of notebook 05."
+    "Train, judge and write a classifier of notebook 05; one that is packaged for these settings is judged alone."
+    if found := section.packaged(method, section.seed):
+        add_accuracies(method, judge(section, found[0], method))
+        return
     model, log = section.classifier(method)
     settings = section.robust
     passes, last = settings.trainings(method)[-1]
@@ -203,7 +217,7 @@ def main():
         for name in noises: land_noise(section, name, args.unjudged)
     if noises and not methods: return
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10") | changed))
-    section.anew = () if args.more else tuple(methods)
+    section.anew = tuple(m for m in methods if args.unjudged or not is_unjudged(m))
     for method in robust.check_methods(methods) if methods else ():
         if args.more: attack_more(section, method)
         else: land(section, method, args.unjudged, args.bare)
