@@ -45,7 +45,7 @@ def write_log(section, compared):
     s, table = section.certified, markdown_table(pd.DataFrame(told).astype(str).set_index("noise"))
     text = ["# Decisions by the sequential test, by noise and radius",
             f"Preset `{section.preset}`, {section.data}, seed {section.seed}, float32, α = {s.alpha:g}, at most "
-            f"{s.n_most:,} draws, {s.n0} of them beforehand to choose the class. *Needed* is the probability of that "
+            f"{s.n_most:,} draws after {s.n0} that choose the class. *Needed* is the probability of that "
             f"class that the radius asks for; the fixed test takes {s.n0 + s.n_fixed:,} draws. Rows: "
             f"[tables](../tables/{section.preset}/rows), decisions_*.", table, *compared]
     (repo_root() / "logs" / f"decisions_{section.preset}.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
