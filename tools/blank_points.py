@@ -111,7 +111,8 @@ counts as black below a brightness of {excess.DARK}, as white above {excess.LIGH
 comes half as near to that; as flat below half the contrast of the flattest real corruption.
 
 **{n} of {len(rows):,} sets ({n / len(rows):.1%}, 95% interval {low:.1%} to {high:.1%}) hold a blank point:
-{counts}.** The classifier trained on corruptions reads {found.read.sum()} of these {len(found)} points, and
+{counts}.** The classifier trained on corruptions (as packaged at that commit) reads {found.read.sum()} of these
+{len(found)} points, and
 {found.read_real.sum()} of the real corruptions that are most like them. Over all sets it reads {read}.
 
 {tell_near(rows)}

@@ -65,9 +65,10 @@ def describe(tables, source):
 Made by `python tools/read_reconstructions.py`: data cifar10, seed {source["seed"]}, {source["n"]} test images x 12
 corruptions, float32, {source["device"]}, commit {source["commit"]}. *Error*: of the reconstruction by the mean of
 the posterior, x 1000, mean squared. *‖u‖*: mean length of the latents. Then accuracies (%) of the packaged
-classifiers `standard` and `cvae_adversarial` (trained in the set `cifar10c`), on *real* corruptions, their
-*reconstruction*, and the *transfer* of the latent to another image. Where a reconstruction is read far better than
-what it reconstructs, the set lacks what makes the corruption hard, and training in the set can't teach it."""]
+classifiers `standard` and `cvae_adversarial` (trained in the set `cifar10c`), as packaged at that commit, on *real*
+corruptions, their *reconstruction*, and the *transfer* of the latent to another image. Where a reconstruction is read
+far better than what it reconstructs, the set lacks what makes the corruption hard, and training in the set
+can't teach it."""]
     for name, table in tables.items():
         shown = table.copy()
         shown["error"], shown["‖u‖"] = table["error"].map("{:.2f}".format), table["‖u‖"].map("{:.1f}".format)
