@@ -102,7 +102,8 @@ def test_a_classifier_comes_back(tmp_path):
     classifier_files.save_classifier(model, net, tmp_path / "c.safetensors", method="standard")
     back, _ = classifier_files.load_classifier(tmp_path / "c.safetensors")
     x = torch.rand(2, 5, 20, 24)
-    assert back(x).allclose(model(x))
+    assert all(value.equal(back.state_dict()[name]) for name, value in model.state_dict().items())
+    assert back(x).allclose(model(x), atol=1e-5)  # kernels may round differently from one call to the next
 
 
 @pytest.mark.parametrize("channels, way", ((2, "npy"), (4, "16 bits")))
