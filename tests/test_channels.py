@@ -98,12 +98,11 @@ def test_a_picture_of_another_kind(said, tmp_path):
 
 def test_a_classifier_comes_back(tmp_path):
     net = dict(name="resnet-8", n_classes=2, width=8, patch=4, channels=5)
-    model = nets.make_network(**net).eval()
+    model = nets.make_network(**net).eval().to(memory_format=torch.channels_last)  # in the layout of a loaded one
     classifier_files.save_classifier(model, net, tmp_path / "c.safetensors", method="standard")
     back, _ = classifier_files.load_classifier(tmp_path / "c.safetensors")
     x = torch.rand(2, 5, 20, 24)
-    assert all(value.equal(back.state_dict()[name]) for name, value in model.state_dict().items())
-    assert back(x).allclose(model(x), atol=1e-5)  # kernels may round differently from one call to the next
+    assert back(x).allclose(model(x))
 
 
 @pytest.mark.parametrize("channels, way", ((2, "npy"), (4, "16 bits")))
