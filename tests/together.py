@@ -1,4 +1,4 @@
-"""python together.py FOLDER: short trainings with the losses of the library; tests/test_together.py starts it in one and in two processes."""
+"""python together.py FOLDER: short trainings with the losses of the library; tests/test_distributed.py starts it in one and in two processes, tests/test_machines.py on two machines."""
 import json
 import os
 import sys
@@ -33,7 +33,7 @@ def trainings():
         torch.manual_seed(0)
         pset = PerturbationSet(cvae.make_cvae(**NARROW), 2.)
     net = dict(name="resnet-8", width=16, patch=2)
-    adam, sgd = (train.Schedule(epochs=4, batch_size=32, lr=lr, optimizer=o, clip=1.) for o, lr in (("adam", .003), ("sgd", .1)))
+    adam, sgd = (train.Schedule(epochs=4, batch_size=32, lr=lr, optimizer=o, clip=1.) for o, lr in (("adam", .003), ("sgd", .05)))
     classifier = lambda: nets.make_classifier(**net)
     loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
     return dict(cvae=(lambda: cvae.make_cvae(**NARROW), learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2)), data.index, adam),
