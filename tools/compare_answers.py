@@ -1,8 +1,9 @@
-"""What one further training changed: the answers per image of a classifier before and after it, on the same test images.
+"""What a further training changed: answers per image of a classifier before and after it, on the same test images.
 
-    python tools/compare_answers.py BEFORE.csv.xz AFTER.csv.xz
+    python tools/compare_answers.py BEFORE.csv.xz AFTER.csv.xz [--corruptions]
 
-Both files are of tables/overnight/rows, of this or an earlier commit (git show COMMIT:FILE > BEFORE.csv.xz).
+With --corruptions a second table follows, the accuracies on each corruption. Both files are of tables/overnight/rows,
+of this or an earlier commit (git show COMMIT:FILE > BEFORE.csv.xz).
 """
 import argparse
 
@@ -37,11 +38,21 @@ def compare(rows):
     return pd.DataFrame(lines).sort_values("order", kind="stable").drop(columns="order").set_index("what")
 
 
+def compare_corruptions(rows):
+    "A line per corruption, the hardest after it first: accuracies before and after (%); those trained on come first."
+    parts = [g for _, g in rows[rows.kind.isin(("perturbed", "ood"))].groupby("kind", sort=False)]
+    means = [100 * g.groupby("corruption")[list(NAMES)].mean().sort_values("after") for g in parts]
+    return pd.concat(means).map("{:.1f}".format)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs=2, metavar="FILE")
-    table = compare(read_both(parser.parse_args().files))
-    print(markdown_table(table).replace("|  |", "| answers |", 1))
+    parser.add_argument("--corruptions", action="store_true", help="also the accuracies on each corruption")
+    args = parser.parse_args()
+    rows = read_both(args.files)
+    print(markdown_table(compare(rows)).replace("|  |", "| answers |", 1))
+    if args.corruptions: print("\n" + markdown_table(compare_corruptions(rows)).replace("|  |", "| corruption |", 1))
 
 
 if __name__ == "__main__": main()

@@ -128,7 +128,7 @@ class CorruptionSettings(FigureSettings, ImageSettings):
 PAPER_CVAE = dict(latent=512, width=64, bottleneck=16, blocks=4, features=16, maps=1, patch=1, encoder_patch=1,
                   skip=False, epochs=1000., lr=1e-3, clip=0., excess_steps=60,
                   beta=0.005) # the released code does not halve the squared error, and has 0.01
-NET_FIELDS = "latent width bottleneck blocks features maps patch encoder_patch skip filters".split()
+NET_FIELDS = "latent width bottleneck blocks features maps patch encoder_patch skip filters filter_mean".split()
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #d9652e49
 @experiment("cifar10c_cvae",
@@ -157,6 +157,7 @@ class CvaeSettings(FigureSettings, QualitySettings, MendSettings, FitSettings, I
     skip: bool = True       # the decoder adds to x
     epochs: float = 10.     # passes over the training images, one pair of each per pass
     filters: int = 0        # fields of 3 x 3 kernels that the decoder mixes for each pixel; 0: none
+    filter_mean: bool = False # these kernels also see the mean of the image, as contrast does
     pad: int = 4            # pixels of random crops of pairs; 0: neither crops nor flips, as released
     lr: float = 1.5e-3      # peak
     peak: float = 0.4       # share of the run at which rate and beta are highest

@@ -74,20 +74,23 @@ class LocalFilters(nn.Module):
         size,       # of images, H, W
         reach=1,    # pixels on each side that a kernel sees
         hidden=128, # units between z and the mixture
+        mean=False, # a kernel also sees the mean of its image, so that it can take contrast away
     ):
         super().__init__()
-        self.reach = reach
+        self.reach, self.mean = reach, mean
         self.mix = nn.Sequential(nn.BatchNorm1d(latent), nn.Linear(latent, hidden), nn.GELU(), nn.Linear(hidden, n),
                                  nn.BatchNorm1d(n))
         nn.init.constant_(self.mix[-1].weight, 3.) # the fields start at zero: a large mixture lets them grow
-        self.fields = nn.Parameter(torch.zeros(n, (2 * reach + 1)**2 - 1, *size))
+        self.fields = nn.Parameter(torch.zeros(n, (2 * reach + 1)**2 - 1 + mean, *size))
 
     def differences(self, x):
-        "What the other pixels of a kernel have more than its own, (B, C, taps, H, W)."
+        "What the other pixels of a kernel, and the mean of the image, have more than its own, (B, C, taps, H, W)."
         r, (H, W) = self.reach, x.shape[-2:]
         wide = F.pad(x.contiguous(), (r, r, r, r), mode="replicate")
         places = [(i, j) for i in range(2 * r + 1) for j in range(2 * r + 1) if (i, j) != (r, r)]
-        return torch.stack([wide[..., i:i + H, j:j + W] - x for i, j in places], 2)
+        taps = [wide[..., i:i + H, j:j + W] - x for i, j in places]
+        if self.mean: taps.append(x.mean((2, 3), keepdim=True) - x)
+        return torch.stack(taps, 2)
 
     def forward(self, x, z):
         kernels = (self.mix(z) @ self.fields.flatten(1)).view(len(x), -1, 1, *self.fields.shape[1:])
@@ -109,10 +112,11 @@ class ResidualDecoder(nn.Module):
         patch,      # pixels per side that are folded into channels
         skip,       # the output is added to x, or to x under its filters
         filters=0,  # fields of kernels of `LocalFilters`; 0: none
+        filter_mean=False, # these kernels also see the mean of the image
     ):
         super().__init__()
         self.patch, self.skip = patch, skip
-        self.filters = LocalFilters(latent, filters, size) if filters else None
+        self.filters = LocalFilters(latent, filters, size, mean=filter_mean) if filters else None
         self.shape = maps, -(-size[0] // patch), -(-size[1] // patch)
         self.fc = nn.Linear(latent, math.prod(self.shape))
         seen = channels * patch**2 * (2 if filters else 1)
@@ -205,19 +209,21 @@ def make_cifar10_residual(
     encoder_patch=1, # ... that the encoders fold
     skip=False,      # the decoder adds to x
     filters=0,       # fields of kernels of `LocalFilters`; 0: none
+    filter_mean=False, # these kernels also see the mean of the image
     channels=3,      # of images
     size=(32, 32),   # of images, H, W
 ):
     "The residual CVAE of tables cifar10encoder and cifar10decoder; defaults are the paper's."
     config = dict(locals(), name="cifar10_residual", size=list(size))
-    check_sizes(config, ("skip", "filters"))
+    check_sizes(config, ("skip", "filters", "filter_mean"))
     check_number("filters", filters, whole=True)
     largest = max(patch, encoder_patch)
     if largest > min(size): raise ValueError(f"images of {tuple(size)} pixels can't be cut into patches of {largest}")
     sizes = latent, width, bottleneck, blocks, features, encoder_patch
     prior = ResidualEncoder(channels, size, *sizes)
     posterior = ResidualEncoder(2 * channels, size, *sizes)
-    decoder = ResidualDecoder(channels, size, latent, width, bottleneck, blocks, maps, patch, skip, filters)
+    decoder = ResidualDecoder(channels, size, latent, width, bottleneck, blocks, maps, patch, skip, filters,
+                              filter_mean)
     return CVAE(prior, posterior, decoder, latent, config)
 
 # %% ../../nbs/api/models/05_cvae.ipynb #cabefe58
