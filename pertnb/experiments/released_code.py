@@ -229,11 +229,11 @@ def judge_truncation(self: ReleasedCode):
 # %% ../../nbs/api/experiments/05_released_code.ipynb #4512a03d
 @patch
 def cvae_settings(self: ReleasedCode):
-    "Settings of the sets: those of notebook 04 at its preset `quick` or `overnight`, but for images and passes."
+    "Settings of the sets: those of notebook 04 at `quick` or `overnight`, but for images and passes, and not mended."
     s = self.settings
     preset = s.preset if s.preset in ("smoke", "quick") else "overnight"
     return resolve("cifar10c_cvae", dict(preset=preset, data=self.data, n_train=s.n_train, epochs=s.cvae_epochs,
-                                         batch_size=s.cvae_batch, pad=4))
+                                         batch_size=s.cvae_batch, pad=4, excess_weight=0.))
 
 
 @patch
