@@ -2677,6 +2677,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                     'pertnb.learn.truth.train_digits': ('api/learn/truth.html#train_digits', 'pertnb/learn/truth.py'),
                                     'pertnb.learn.truth.truth_loss': ('api/learn/truth.html#truth_loss', 'pertnb/learn/truth.py')},
             'pertnb.measure.excess': { 'pertnb.measure.excess.Extremes': ('api/measure/excess.html#extremes', 'pertnb/measure/excess.py'),
+                                       'pertnb.measure.excess.check_views_of': ( 'api/measure/excess.html#check_views_of',
+                                                                                 'pertnb/measure/excess.py'),
                                        'pertnb.measure.excess.collect_extremes': ( 'api/measure/excess.html#collect_extremes',
                                                                                    'pertnb/measure/excess.py'),
                                        'pertnb.measure.excess.describe_views': ( 'api/measure/excess.html#describe_views',

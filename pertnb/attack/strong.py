@@ -332,7 +332,7 @@ def attack_pixels_in_training(
     norm="linf", # one of PIXEL_EPS
     eps=None,    # radius (default: that of PIXEL_EPS)
     steps=7,
-    step_size=None, # default: eps / 5 from 5 steps, else eps / steps, as in the latent ball
+    step_size=None, # default: eps / 5 from 5 steps, else eps / steps, as in WorstPerturbation
 ):
     "Images (B, C, H, W) to train on: a few steps of PGD in the pixel ball."
     ball = make_pixel_ball(x, norm, eps)

@@ -19,12 +19,13 @@ def check_number(
     low=0,       # smallest value that is allowed
     above=False, # whether `low` itself is too small
     whole=False, # whether it must be a whole number
+    most=None,   # largest value that is allowed; None: there is none
 ):
-    "ValueError unless `value` is a finite number, not below `low`."
+    "ValueError unless `value` is a finite number, not below `low` and not above `most`."
     kind = Integral if whole else Real
     if isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value):
-        if value > low or (value == low and not above): return
-    bound = f" above {low}" if above else f", at least {low}"
+        if (value > low or (value == low and not above)) and (most is None or value <= most): return
+    bound = (f" above {low}" if above else f", at least {low}") + ("" if most is None else f" and at most {most}")
     raise ValueError(f"{name} must be a {'whole' if whole else 'finite'} number{bound}, got {value!r}")
 
 # %% ../../nbs/api/core/00d_checks.ipynb #73536739

@@ -63,10 +63,10 @@ class SamplePoint:
 # %% ../../nbs/api/learn/10a_losses.ipynb #69562001
 def check_share(
     share, # of images
+    name="share", # of the argument
 ):
     "ValueError unless it lies in [0, 1]."
-    check_number("share", share)
-    if share > 1: raise ValueError(f"share must be at most 1, got {share}")
+    check_number(name, share, most=1)
 
 
 class Codes:
@@ -102,7 +102,9 @@ class CodePoint(SamplePoint):
     codes: Codes
     share: float = 1. # of images
 
-    def __post_init__(self): check_share(self.share)
+    def __post_init__(self):
+        check_share(self.share)
+        if self.codes is None: raise ValueError("points at latents of real pairs need codes, got None")
 
     def draw(self, i, gen):
         "u (n, K), on the CPU."
@@ -198,7 +200,7 @@ class KeptPoint:
     def __post_init__(self):
         check_counts(steps=self.steps)
         check_number("step_size", self.step_size, above=True)
-        check_number("again", self.again)
+        check_share(self.again, "again")
         check_share(self.share)
         if self.share and self.codes is None: raise ValueError("a share of starts at latents of real pairs needs codes")
 
@@ -214,7 +216,7 @@ class KeptPoint:
         return torch.where(chosen, whole, draws)
 
     def attack(self, model, x, y, draws, i):
-        "u (B, K) in the ball of each image's radius (B, 1), and these radii; the bank keeps u."
+        "u (B, K) in the ball of each image's radius (B, 1), and these radii."
         starts, again, radius = draws.split([self.pset.latent, 1, 1], 1)
         kept, eps = self.bank.u[i], self.pset.eps
         start = torch.where((again > 0) | (kept == 0).all(1, keepdim=True), starts, kept) * radius
@@ -222,7 +224,7 @@ class KeptPoint:
         return u, radius
 
     def move(self, model, x, y, u, t, i):
-        "The images (B, C, H, W) that were found."
+        "The images (B, C, H, W) that were found; the bank keeps their latents."
         u, radius = self.attack(model, x, y, u, i)
         self.bank.write(i, u / radius)
         return decode_points(self.pset, x, u)
@@ -328,8 +330,7 @@ def set_loss(
 ):
     "A loss for `fit`: the mean over the images of the loss at their points; logs the accuracy there, for classifiers."
     check_known("mix", mix, MIXES)
-    check_number("part", part, above=True)
-    check_share(part)
+    check_number("part", part, above=True, most=1)
     both = point.searched and mix == "max"
     def loss(module, i, gen, t):
         x, y = draw(i, gen=gen, t=t)

@@ -42,8 +42,10 @@ class Mend:
     lr: float = 6e-4        # peak, reached after a fifth of the run
 
     def __post_init__(self):
-        for name in ("weight", "contrast", "exposure", "tolerance"): check_number(name, getattr(self, name))
-        for name in ("steps", "views", "images"): check_number(name, getattr(self, name), 1, whole=True)
+        for name in ("weight", "contrast", "exposure", "tolerance", "lr"): check_number(name, getattr(self, name))
+        counts = "steps", "views", "images", "batch_size"
+        for name in counts: check_number(name, getattr(self, name), 1, whole=True)
+        if not self.aims: raise ValueError(f"aims must be some of {', '.join(AIMS)}, got none")
         check_number("reach", self.reach, above=True)
         for aim in self.aims: check_known("aim", aim, AIMS)
 
@@ -62,7 +64,7 @@ def find_far(
     steps,   # of PGD
     prior,   # mu (B, K), sigma (B, K)
 ):
-    "u (B, K) of points that a few steps of PGD find, each of eps / 4; without a graph."
+    "u (B, K) of the points that a few steps of PGD find, steps of length eps / 4; without a graph."
     mu, sigma = prior
     with frozen(cvae):
         decode = decoder_at(cvae, x)

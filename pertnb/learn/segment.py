@@ -135,7 +135,7 @@ def weigh_pixels(
 # %% ../../nbs/api/learn/22_segment.ipynb #2f736963
 @dataclass(frozen=True)
 class WorstLight(WorstPoint):
-    "`WorstPoint` for maps: what is known of x is computed once, and on a CPU the loss takes image by image."
+    "`WorstPoint` for maps: what is known of x is computed once, and on a CPU the loss is taken image by image."
     def attack(self, model, x, y, u, t):
         "u (B, K) in the ball of pass t, from the starts u."
         if x.device.type != "cpu": return super().attack(model, x, y, u, t)
@@ -247,11 +247,10 @@ def evaluate_segmenter(
 # %% ../../nbs/api/learn/22_segment.ipynb #c7c8c74c
 def jackknife_errors(
     rows, # of counts, with the column scene
-    **how, # of accuracy_and_iou
 ):
     "Standard errors of `accuracy_and_iou` over scenes: dict(accuracy=, iou=); NaN for one scene."
     scenes = rows.scene.unique()
-    left = pd.DataFrame([accuracy_and_iou(rows[rows.scene != scene], **how) for scene in scenes])
+    left = pd.DataFrame([accuracy_and_iou(rows[rows.scene != scene]) for scene in scenes])
     m = len(scenes)
     return {name: ((m - 1) / m * ((v - v.mean())**2).sum())**.5 if m > 1 else float("nan") for name, v in left.items()}
 

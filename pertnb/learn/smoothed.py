@@ -33,7 +33,7 @@ def train_smoothed(
     pset,       # PerturbationSet
     sigma,      # of the noise
     schedule,   # train.Schedule
-    net,        # arguments of make_classifier
+    net,        # arguments of make_network
     start=None, # state dict to start from
     seed=0,
     how=None,   # other arguments of `smoothing_loss`

@@ -50,7 +50,8 @@ def load_weights(
     "load_state_dict; ValueError with one line where the tensors are another module's."
     try: module.load_state_dict(tensors)
     except RuntimeError:
-        raise ValueError(f"{path} holds the weights of another network; delete it to train from the start") from None
+        advice = "delete it to train from the start" if isinstance(path, Path) else "expected those of this one"
+        raise ValueError(f"{path} holds the weights of another network; {advice}") from None
 
 # %% ../../nbs/api/learn/09b_state.ipynb #77813045
 def label_file(

@@ -73,6 +73,10 @@ class Schedule:
         for name in ("lr", "first", "weight_decay", "clip", "average"): check_number(name, getattr(self, name))
         for name, of in (("peak", "a share of the run"), ("average", "a decay")):
             if (value := getattr(self, name)) >= 1: raise ValueError(f"{name} must be {of}, below 1, got {value!r}")
+        at = self.peak, *(share for share, _ in self.fall)
+        if not all(a < b for a, b in zip(at, at[1:])):
+            raise ValueError(f"fall must come after the peak, at increasing shares of the run, got {at}")
+        for _, share in self.fall: check_number("fall", share)
 
 # %% ../../nbs/api/learn/10_train.ipynb #b0130973
 def piecewise(
@@ -450,7 +454,7 @@ def rehearse(
     kept, # memo.Kept
     log_every, # steps between rows of the log
 ):
-    "Under a probe, in place of training: the untrained module, and a log of one row with the seconds it would take."
+    "Under a probe, in place of training: the module after the steps measured, and a log of one row with the seconds."
     costs = find_probe()
     if kept.folder not in costs.results:
         cost, numbers = measure_run(run, costs, math.ceil(run.steps / log_every))

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['AIMS', 'DARK', 'LIGHT', 'FLAT', 'TOLERANCE', 'LEGIBLE', 'views_to_float', 'distance_to_views', 'spread_of_views',
-           'draw_starts', 'search_extreme', 'find_blank', 'Extremes', 'describe_views', 'find_extremes',
-           'collect_extremes', 'summarise_extremes', 'measure_batch', 'measure_coverage', 'summarise_coverage',
-           'read_images', 'measure_legibility', 'summarise_legibility']
+           'draw_starts', 'search_extreme', 'find_blank', 'Extremes', 'describe_views', 'check_views_of',
+           'find_extremes', 'collect_extremes', 'summarise_extremes', 'measure_batch', 'measure_coverage',
+           'summarise_coverage', 'read_images', 'measure_legibility', 'summarise_legibility']
 
 # %% ../../nbs/api/measure/10_excess.ipynb #8feb2293
 from typing import NamedTuple
@@ -123,6 +123,15 @@ def describe_views(
 
 # %% ../../nbs/api/measure/10_excess.ipynb #bfe8dad3
 @full_precision()
+def check_views_of(
+    x,     # images (N, C, H, W)
+    views, # perturbations of each (V, N, C, H, W)
+):
+    "ValueError unless there are images, and the views are theirs by shape."
+    if views.ndim != 5 or views.shape[1:] != x.shape or not len(x):
+        raise ValueError(f"expected views (V, N, C, H, W) of images {tuple(x.shape)}, got {tuple(views.shape)}")
+
+
 def find_extremes(
     pset,      # PerturbationSet
     x,         # images (N, C, H, W), uint8 or float in [0, 1]
@@ -134,8 +143,7 @@ def find_extremes(
 ):
     "Extremes of each set and of its views, and whether it holds a blank point; ValueError where one is not finite."
     check_number("steps", steps, 1, whole=True)
-    if views.ndim != 5 or views.shape[1:] != x.shape or not len(x):
-        raise ValueError(f"expected views (V, N, C, H, W) of images {tuple(x.shape)}, got {tuple(views.shape)}")
+    check_views_of(x, views)
     device = next(pset.parameters()).device
     u = draw_starts(len(x), pset.latent, pset.eps, generator, starts)
     def look(n):
@@ -268,6 +276,7 @@ def measure_legibility(
 ):
     "One row per image: clean, centre, random, attacked, real, worst real; shares of right answers."
     check_counts(n_samples=n_samples, batch_size=batch_size)
+    check_views_of(x, views)
     device = next(pset.parameters()).device
     def look(n):
         a, labels, out = to_float(x[:n].to(device)), y[:n].to(device), []

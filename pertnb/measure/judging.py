@@ -14,7 +14,7 @@ from statsmodels.stats.proportion import proportion_confint
 from ..attack.attack import count_at_once, find_classes, nested_robustness
 from ..attack.strong import attack_strongly
 from ..core import memo
-from ..core.checks import check_columns, check_labels
+from ..core.checks import check_columns, check_labels, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
 from ..core.progress import tell_progress
@@ -67,6 +67,8 @@ def attack_by_pgd(
     batch_size=None, # default: `count_at_once`
 ):
     "One row per image and radius: kind 'robust', eps, image, correct; u (N, K) that broke an image, else the worst."
+    check_radii(radii)
+    if not len(x): raise ValueError("expected at least one image to attack, got none")
     parts, us = [], []
     few, batch_size = len(x) if few is None else few, batch_size or count_at_once(x.device)
     edges = sorted({*range(0, len(x), batch_size), min(few, len(x)), len(x)})
@@ -211,7 +213,8 @@ def count_wins(
     "On how many images the first is right in more seeds, the second is, and the p-value of the binomial test."
     if not len(better) or not better.index.equals(worse.index):
         raise ValueError("both classifiers must be judged on the same images, in the same order, got "
-                         f"{len(better)} and {len(worse)}" + ", others" * (len(better) == len(worse) > 0))
+                         f"{len(better)} and {len(worse)} answers"
+                         + ", on other images or in another order" * (len(better) == len(worse) > 0))
     gap = better.astype(int) - worse.astype(int)
     if "seed" in gap.index.names: gap = gap.groupby("image").sum() # answers on one image are not independent
     wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
@@ -232,6 +235,6 @@ def compare(
     agree = (better.mean() - worse.mean()) * (wins - losses) > 0 # else right on more images, but in few seeds of each
     holds = "can't be told from" if p >= RESOLVED or not agree else "is above" if wins > losses else "is BELOW"
     gaps = (better.astype(int) - worse.astype(int)).groupby("seed").mean() if "seed" in better.index.names else []
-    seeds = f", in {sum(g > 0 for g in gaps)} of {len(gaps)} seeds" if len(gaps) > 1 else ""
+    seeds = f" (above in {sum(g > 0 for g in gaps)} of {len(gaps)} seeds)" if len(gaps) > 1 else ""
     return (f"{better_name} {100 * better.mean():.1f}% {holds} {worse_name} {100 * worse.mean():.1f}%{seeds}: "
             f"better on {wins} images, worse on {losses} (p = {p:.2g})")

@@ -331,8 +331,7 @@ def check_quantile(
     quantile, # of latent norms
 ):
     "ValueError unless it is in (0, 1]."
-    check_number("quantile", quantile, above=True)
-    if quantile > 1: raise ValueError(f"quantile must be a share of the pairs, at most 1, got {quantile!r}")
+    check_number("quantile", quantile, above=True, most=1)
 
 
 def choose_radius(
