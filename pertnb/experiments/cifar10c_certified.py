@@ -463,8 +463,8 @@ def judge_decisions(
     differ, wrong = int((within.fixed != within.sequential).sum()), int(within.contradicts.sum())
     more, refused = int((within.sequential & ~within.fixed).sum()), int((within.fixed & ~within.sequential).sum())
     chance = binomtest(wrong, len(within), alpha, alternative="greater").pvalue if len(within) else 1.
-    return [f"{differ} of {len(within)} decisions differ: {more} are certified by the sequential test alone, "
-            f"{refused} of {int(within.fixed.sum())} by the fixed draws alone",
+    return [f"{differ} of {len(within)} decisions within reach differ: {more} are certified by the sequential test "
+            f"alone, {refused} of {int(within.fixed.sum())} by the fixed draws alone",
             f"{wrong} contradict each other; α allows each with probability {alpha:g} (p = {chance:.2g})"]
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #ee4a4bad

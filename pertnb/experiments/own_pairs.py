@@ -440,7 +440,7 @@ class ClassedClassifiers(JudgedClassifiers):
     def tabulate_classes(self,
         judged, # of judge_all
     ):
-        "The table of accuracy by class: clean, perturbed, and in the worst case at three quarters of the norms."
+        "The table of accuracy by class: clean, perturbed, and in the worst case at the third quartile of the norms."
         test, radius = self.pairs().test, own_report.name_radii(self.set())["eps 75%"]
         numbers = own_classifiers.tabulate_classes(judged, test.labels, test.classes, radius, own_report.METHOD_NAMES)
         caption = (f"Accuracy (%) by class on {own_splits.count_classes(test.labels, test.classes)} test images; the "

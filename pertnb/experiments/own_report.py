@@ -290,7 +290,7 @@ def describe_classifiers(
     third, full = radii["eps 75%"], radii["eps full"]
     def percent(*key): return f"{100 * at[key]:.0f}%"
     return [f"{METHOD_NAMES[m]}: {percent(m, 'clean', 0.)} clean, {percent(m, 'perturbed', 0.)} perturbed, "
-            f"{percent(m, 'worst', third)} in the worst case at three quarters of the norms, "
+            f"{percent(m, 'worst', third)} in the worst case at the third quartile of the norms, "
             f"{percent(m, 'worst', full)} at the full radius" for m in judged.method.unique()]
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #083e875e

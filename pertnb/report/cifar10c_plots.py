@@ -128,5 +128,5 @@ def caption_certified(
 ):
     "What `certified_curves` shows."
     best = {heading: table[table.column == heading].nlargest(1, "value").iloc[0] for heading in radii}
-    shares = "; ".join(f"at {heading} at most {b.value:.0f}%, with σ = {b.sigma:.2f}" for heading, b in best.items())
-    return f"Certified accuracy against the radius: {shares}. Bands: 95% (Wilson), pointwise.".replace("eps", "ε")
+    shares = "; ".join(f"{b.value:.1f}% at {heading} (σ = {b.sigma:.2f})" for heading, b in best.items())
+    return f"The most that any noise certifies: {shares}. Bands: 95% (Wilson), pointwise.".replace("eps", "ε")

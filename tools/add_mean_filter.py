@@ -1,0 +1,48 @@
+"""Train the packaged set of corruptions further, with kernels that also see the mean of their image (`filter_mean`).
+
+    python tools/add_mean_filter.py FILE.safetensors [--passes 5]
+
+The kernels' new weight begins at zero, so that the decoder begins as the packaged one. The set is not mended again:
+its errors can be compared (tools/read_reconstructions.py FILE), its worst points can't. What was trained before is
+read.
+"""
+import argparse
+
+import torch
+
+from pertnb.data import pairs
+from pertnb.experiments import presets
+from pertnb.learn.learn import learn
+from pertnb.learn.train import Schedule
+from pertnb.models.cvae import make_cvae
+from pertnb.sets.sets import packaged_set
+
+FIELDS = "generator.filters.fields"  # (mixtures, taps, H, W)
+
+
+def widen(cvae):
+    "The same CVAE, whose kernels also see the mean and don't use it yet."
+    wider, weights = make_cvae(**cvae.config | dict(filter_mean=True)), cvae.state_dict()
+    weights[FIELDS] = torch.cat([weights[FIELDS], torch.zeros_like(weights[FIELDS][:, :1])], 1)
+    wider.load_state_dict(weights)
+    return wider
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="where the set is written")
+    parser.add_argument("--passes", type=float, default=5.)
+    args = parser.parse_args()
+    s = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10"))
+    train, validation = pairs.split_by_seed(pairs.load_views("cifar10", "train", n=s.n_train), s.seed)
+    schedule = Schedule(args.passes, s.batch_size, "adam", 1e-3, 0.1, clip=s.clip)
+    start = widen(packaged_set().cvae)
+    pset, log = learn("cvae-mean", pairs.PairsOf(train, pad=s.pad), pairs.PairsOf(validation), start.config, schedule,
+                      (s.beta, s.beta), (0, schedule.peak), seed=s.seed, start=start, quantile=s.coverage,
+                      progress=False)
+    pset.save(args.file)
+    print(f"{args.file}: eps {pset.eps:.2f}, quartiles {', '.join(f'{r:.2f}' for r in pset.percentiles)}, "
+          f"{log.seconds.sum():.0f} s")
+
+
+if __name__ == "__main__": main()
