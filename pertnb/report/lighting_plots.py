@@ -232,15 +232,16 @@ def judge_methods(
 
 def judge_adversarial(
     table, # tidy, fields row, column and value
-    attack="PGD", # that it is of
+    attack="PGD alone", # that it is of
 ):
     "What adversarial training gains on augmentation at the full radius, beside the paper, in one sentence."
     ours = table.set_index(["row", "column"]).value.unstack()["eps full"]
     theirs = {row: cells["eps full"] for row, cells in PAPER["mi_robustness"].items()}
     gain, paper = (at["CVAE adversarial training"] - at["MI data augmentation"] for at in (ours, theirs))
     how = "keeps more than" if gain > 0 else "does NOT keep more than"
+    more = "; a stronger attack may order them differently" if attack == "PGD alone" else ""
     return (f"under {attack}, adversarial training {how} augmentation at the full radius: {gain:+.1f} points "
-            f"(paper {paper:+.1f})")
+            f"(paper {paper:+.1f}){more}")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #6f6365a9
 def draw_band(
