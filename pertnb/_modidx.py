@@ -2509,7 +2509,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                      'pertnb.learn.losses.WorstPoint.share_at': ( 'api/learn/losses.html#worstpoint.share_at',
                                                                                   'pertnb/learn/losses.py'),
                                      'pertnb.learn.losses.check_method': ('api/learn/losses.html#check_method', 'pertnb/learn/losses.py'),
-                                     'pertnb.learn.losses.check_share': ('api/learn/losses.html#check_share', 'pertnb/learn/losses.py'),
                                      'pertnb.learn.losses.choose_point': ('api/learn/losses.html#choose_point', 'pertnb/learn/losses.py'),
                                      'pertnb.learn.losses.decode_points': ('api/learn/losses.html#decode_points', 'pertnb/learn/losses.py'),
                                      'pertnb.learn.losses.mix_losses': ('api/learn/losses.html#mix_losses', 'pertnb/learn/losses.py'),

@@ -117,7 +117,7 @@ comes half as near to that; as flat below half the contrast of the flattest real
 
 {tell_near(rows)}
 
-{markdown_table(tabulate(found)).replace("|  |", "| image |", 1)}
+{markdown_table(tabulate(found), "image")}
 
 ![Images, their most extreme real corruption, and the blank point of their sets](blank_overnight.png)
 

@@ -51,8 +51,8 @@ def main():
     parser.add_argument("--corruptions", action="store_true", help="also the accuracies on each corruption")
     args = parser.parse_args()
     rows = read_both(args.files)
-    print(markdown_table(compare(rows)).replace("|  |", "| answers |", 1))
-    if args.corruptions: print("\n" + markdown_table(compare_corruptions(rows)).replace("|  |", "| corruption |", 1))
+    print(markdown_table(compare(rows), "answers"))
+    if args.corruptions: print("\n" + markdown_table(compare_corruptions(rows), "corruption"))
 
 
 if __name__ == "__main__": main()

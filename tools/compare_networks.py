@@ -46,7 +46,7 @@ def main():
         print(lines[-1], flush=True)
     source = provenance("overnight", "cifar10", section.seed, args.test, 0., "cpu")
     print(", ".join(f"{k} {v}" for k, v in source.items() if k != "seconds"), f"method {METHOD}", sep=", ")
-    print(markdown_table(pd.DataFrame(lines).set_index("network")).replace("|  |", "| network |", 1))
+    print(markdown_table(pd.DataFrame(lines).set_index("network"), "network"))
 
 
 if __name__ == "__main__": main()

@@ -132,7 +132,7 @@ of them corrupted, {n:,} test images (95% intervals of at most ±{widest:.1f}), 
 {source["device"]}, commit {source["commit"]}. Every training begins from nothing. The packaged classifier began from
 the standard one, had another rate, and is judged on 10,000 images: it is not fitted. Accuracies in %.
 
-{markdown_table(shown.rename(columns=KINDS).set_index("net")).replace("|  |", "| network |", 1)}
+{markdown_table(shown.rename(columns=KINDS).set_index("net"), "network")}
 
 {sentences}
 

@@ -54,8 +54,8 @@ def learn_anew(args, settings, fit, validation):
 
 def check_recipe(card, settings):
     "SystemExit unless the card's set was made by these settings: what it goes on with would not be what its card says."
-    made, asked = card["settings"], json.loads(json.dumps(asdict(settings)))
-    made = {k: getattr(type(settings), k, None) for k in asked} | made  # a card older than a field: its default
+    made = type(settings)(**card["settings"])  # a card older than a field: its default
+    made, asked = (json.loads(json.dumps(asdict(s))) for s in (made, settings))
     other = [k for k, v in asked.items() if k not in ("n_test", "n_show") and made[k] != v]
     if other: raise SystemExit(f"the packaged set was made by other settings ({', '.join(other)}): train it anew")
 

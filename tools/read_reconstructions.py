@@ -77,7 +77,7 @@ than what it reconstructs, the set lacks what makes the corruption hard, and tra
             shown[name] = table[name].map(form.format)
         accuracies = [c for c in table if "," in c]
         shown[accuracies] = table[accuracies].map("{:.1f}".format)
-        text += [f"## {title}", markdown_table(shown).replace("|  |", "| corruption |", 1)]
+        text += [f"## {title}", markdown_table(shown, "corruption")]
     return "\n\n".join(text) + "\n"
 
 

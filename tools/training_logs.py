@@ -32,7 +32,7 @@ def tabulate_log(rows):
     "A log's rows as a Markdown table."
     text = lambda column: [format_number(value, DIGITS.get(column.name)) for value in column]
     wide = pd.DataFrame(rows).apply(text).set_index("step")
-    return markdown_table(wide.rename(columns=lambda name: name.replace("_per_s", "/s"))).replace("|  |", "| step |", 1)
+    return markdown_table(wide.rename(columns=lambda name: name.replace("_per_s", "/s")), "step")
 
 
 def name_changes(card):

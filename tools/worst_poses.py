@@ -74,7 +74,7 @@ Here none takes part: at each step, a training takes the worst of so many
 true poses of each image, drawn at random. *Width*: channels of the first of two convolutions; 02 has 16. Batches of
 {BATCH}, peak of the rate {LR}; accuracies in %.
 
-{markdown_table(shown).replace("|  |", "| training |", 1)}
+{markdown_table(shown, "training")}
 
 {tell(rows)}
 """

@@ -20,7 +20,7 @@ from ..core.device import compile_set
 from ..models.classifier_files import round_weights
 from ..models.nets import make_network
 from ..models.patch_nets import deepen_weights
-from .losses import Bank, Codes, check_method, check_share, choose_point, set_loss, spread_evenly
+from .losses import Bank, Codes, check_method, choose_point, set_loss, spread_evenly
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, to_float
 from ..core.random import make_generator
 from ..core.paths import data_root
@@ -110,7 +110,7 @@ class Teachers:
     models: tuple # in evaluation mode
     share: float  # of a label
 
-    def __post_init__(self): check_share(self.share)
+    def __post_init__(self): check_number("share", self.share, most=1)
 
     @torch.no_grad()
     def label(self, x, y):

@@ -217,6 +217,7 @@ def make_cifar10_residual(
     config = dict(locals(), name="cifar10_residual", size=list(size))
     check_sizes(config, ("skip", "filters", "filter_mean"))
     check_number("filters", filters, whole=True)
+    if filter_mean and not filters: raise ValueError("filter_mean needs filters, got 0: no kernel would see the mean")
     largest = max(patch, encoder_patch)
     if largest > min(size): raise ValueError(f"images of {tuple(size)} pixels can't be cut into patches of {largest}")
     sizes = latent, width, bottleneck, blocks, features, encoder_patch

@@ -94,10 +94,11 @@ def escape_markup(
 
 def markdown_table(
     wide, # DataFrame of strings
+    corner="", # head of the column that names the rows
 ):
     "A DataFrame of strings as a Markdown table; columns of words are left-aligned."
     side = ["--:" if column.astype(str).str.match(r"[\d<>+−–-]").any() else ":--" for _, column in wide.items()]
-    rows = [["", *wide.columns], [":--", *side], *([head, *cells] for head, cells in zip(wide.index, wide.values))]
+    rows = [[corner, *wide.columns], [":--", *side], *([head, *cells] for head, cells in zip(wide.index, wide.values))]
     cell = lambda text: re.sub(r"\beps\b", "ε", escape_markup(text)).replace("|", "\\|")
     return "\n".join("| " + " | ".join(map(cell, row)) + " |" for row in rows)
 
