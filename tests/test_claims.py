@@ -85,6 +85,6 @@ def test_full_radius_orderings_name_their_attack():
             for row, v in (("a", 1.), ("b", 2.))]
     assert re.search("In the worst case of three attacks that of b stays highest at the median radius.*and at the full one", caption_curves(pd.DataFrame(rows)))
     table = pd.DataFrame([dict(row=row, column="eps full", value=v) for row, v in (("CVAE adversarial training", 2.), ("MI data augmentation", 1.))])
-    assert judge_adversarial(table).startswith("under PGD, adversarial")
+    assert judge_adversarial(table).startswith("under PGD alone") and "a stronger attack" in judge_adversarial(table)
     strong = judge_adversarial(table, "AutoPGD")
-    assert strong.startswith("under AutoPGD, adversarial")
+    assert strong.startswith("under AutoPGD, adversarial") and "stronger" not in strong and "PGD alone" not in strong
