@@ -100,15 +100,15 @@ def tabulate_contents(
 def judge_contents(
     numbers, # from tabulate_contents
 ):
-    "A sentence for each set: does it hold blank images, and points farther from real ones than these are apart?"
+    "A sentence for each set: does it hold blank images, and how far from real ones is its worst point?"
     real = numbers.row.iloc[-1]
     cell = lambda row, column: float(numbers.value[(numbers.row == row) & (numbers.column == column)].iloc[0])
     apart, sentences = cell(real, "Excess"), []
     for row in numbers.row[numbers.column == "Blank"]:
         worst = cell(row, "Excess")
         sentences.append(f"{row}: {cell(row, 'Blank'):.0f}% of the sets hold a blank image; the worst point lies "
-                         f"{worst:.3f} from all {real.lower()}, {worst / apart:.1f} times what these are apart "
-                         f"({apart:.3f})")
+                         f"{worst:.3f} from all {real.lower()}, {worst / apart:.1f} times the largest gap between "
+                         f"these ({apart:.3f})")
     return sentences
 
 

@@ -357,7 +357,8 @@ def judge_claim(
 ):
     "One sentence: whether the claim holds, with the numbers."
     holds = min(values, key=values.get) == PAIRINGS["centered"]
-    return f"centred is {claim}: {answer(holds)} ({', '.join(f'{row.lower()} {v:.3g}' for row, v in values.items())})"
+    listed = ", ".join(f"{row.lower()} {v:.3g}" for row, v in values.items())
+    return f"centred pairing is {claim}: {answer(holds)} ({listed})"
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #e9480e61
 def judge_pairings(
@@ -373,7 +374,7 @@ def judge_pairings(
             judge_claim("most accurate (PGD AE)", column(errors, "PGD AE")),
             judge_claim("most accurate for its pairs (% of the change left)", {row: share[row] for row in rows}),
             judge_claim("easiest to sample (EAE)", column(errors, "EAE")),
-            f"no better than changing nothing after this training: {', '.join(poor) or 'none'}"]
+            f"sets whose error is not below that of no change: {', '.join(poor) or 'none'}"]
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #e743526a
 OUTER = "fog", "frost", "snow", "elastic_transform", "glass_blur" # outside a small radius in the paper

@@ -84,7 +84,7 @@ def describe_order(
 ):
     "The three nearest and the three farthest corruptions, as a caption."
     listed = lambda corruptions: ", ".join(map(plots.label, corruptions))
-    return (f"The packaged set orders corruptions by norm: {listed(medians.index[:3])} lie nearest, "
+    return (f"By norm in the packaged set, {listed(medians.index[:3])} lie nearest, and "
             f"{listed(medians.index[-3:])} farthest.")
 
 # %% ../../nbs/api/report/12d_set_plots.ipynb #72d2a2e3

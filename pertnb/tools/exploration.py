@@ -107,13 +107,13 @@ def ways(self: Exploration,
 def describe_ways(self: Exploration,
     ways, # as from `ways`
 ):
-    "Where the first classifier is wrong, as a caption."
+    "How far the attack on the first classifier goes, and where else it is wrong, as a caption."
     (pset, models), (path, fooled), y = self.learned(), self.attack(), int(self.scene().y)
-    wrong = ", ".join(f"{sum(p.predicted != y for p in way)} of {len(way)} ({name})" for name, way in ways.items())
-    end = f", at ‖u‖ = {path[-1].norm():.1f}." if fooled else "."
-    return (f"The set of one test image ({self.classes[y]}) and what {next(iter(models)).lower()} says, "
-            f"with ‖u‖ of at most ε = {pset.eps:.1f}. Wrong on {wrong}. "
-            f"The attack {'wins' if fooled else 'does not win'} after {len(path) - 1} steps of PGD{end}")
+    wrong = ", ".join(f"{sum(p.predicted != y for p in way)} ({name})" for name, way in ways.items())
+    steps = f"{len(path) - 1} step{'s' * (len(path) != 2)} of PGD"
+    found = f"change the answer at ‖u‖ = {path[-1].norm():.1f}" if fooled else "do not change the answer"
+    return (f"{next(iter(models))} in the set of one test image ({self.classes[y]}), which reaches to "
+            f"‖u‖ = ε = {pset.eps:.1f}: {steps} {found}. Of the nine points of each way it is wrong at {wrong}.")
 
 
 @patch
