@@ -14,7 +14,7 @@ import torch
 from together import NARROW, views
 
 from pertnb import corruptions
-from pertnb.core import memo
+from pertnb.core import keys, memo
 from pertnb.core.probe import find_probe
 from pertnb.data import affine, corrupted, illumination, pairs
 from pertnb.experiments import presets
@@ -31,7 +31,8 @@ from pertnb.learn.train import Schedule
 from pertnb.models.unet import UNetClassifier
 
 ROOT = Path(memo.__file__).resolve().parents[1]
-FILES = "pertnb.core.memo", "pertnb.core.paths", "pertnb.core.rows", "pertnb.core.clock"
+KEEPERS = keys.KEEPERS
+FILES = *KEEPERS, "pertnb.core.paths", "pertnb.core.rows", "pertnb.core.clock"
 SILENT = "pertnb.core.progress" # says how far a work is, and decides nothing
 NET = dict(name="resnet-8", width=8, patch=4)
 UNET = dict(latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), features=2, pool=(15, 23))
@@ -145,9 +146,9 @@ STEPS = {**{f"CVAE, {p}": lambda p=p: learn_views(p) for p in pairs.PAIRINGS},
 
 
 def forget():
-    "Empty all caches of the package but those of memo: what is remembered does not run."
+    "Empty all caches of the package but those of the keys: what is remembered does not run."
     for name, module in list(sys.modules.items()):
-        if not is_ours(name) or name == FILES[0]: continue
+        if not is_ours(name) or name in KEEPERS: continue
         for thing in list(vars(module).values()):
             if hasattr(thing, "cache_clear"): thing.cache_clear()
 
@@ -189,11 +190,11 @@ class Tracer:
     def is_plumbing(self, frame):
         "Whether a call serves keys and files alone: below one of FILES, but for the work that memo is handed."
         if frame is self.root: return False
-        if module_of(frame) == FILES[0]: return True
+        if module_of(frame) in KEEPERS: return True
         caller = frame.f_back
         while caller and caller is not self.root and not is_ours(module_of(caller)): caller = caller.f_back
         if caller is None: return False # a thread's first
-        if module_of(caller) == FILES[0]: return module_of(frame) in FILES
+        if module_of(caller) in KEEPERS: return module_of(frame) in FILES
         return module_of(caller) in FILES or self.is_plumbing(caller)
 
 
@@ -206,7 +207,7 @@ def is_ours(module): return module.startswith("pertnb.")
 @contextmanager
 def traced():
     "The kept steps that are made inside: [dict(key, seen, codes)]."
-    tracer, place, code_key = Tracer(), memo.place, memo.code_key
+    tracer, place, code_key = Tracer(), memo.place, keys.code_key
 
     def placed(name, functions, /, **inputs):
         kept = place(name, functions, **inputs)
@@ -216,9 +217,9 @@ def traced():
 
     def keyed(*things): # for the name of a file, which the caller's caller fills
         key = code_key(*things)
-        tracer.start(lambda: memo.code_key(*things), sys._getframe(2), before=sys._getframe(1))
+        tracer.start(lambda: keys.code_key(*things), sys._getframe(2), before=sys._getframe(1))
         return key
-    with patch.multiple(memo, place=placed, code_key=keyed):
+    with patch.object(memo, "place", placed), patch.object(keys, "code_key", keyed):
         try: yield tracer.steps
         finally: tracer.stop()
 

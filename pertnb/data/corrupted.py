@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from .. import corruptions
-from ..core import memo
+from ..core import keys
 from ..core.arrays import UNREADABLE, call_once
 from ..core.checks import describe_value
 from ..core.paths import atomic_write, data_root, digest, write_error
@@ -269,7 +269,7 @@ def corrupted_file(
 ):
     "Where their corruptions are kept, a Corrupted: the file's name says what it is made from."
     source = digest(images.numpy())
-    made_by = memo.code_key(extend_store) # other code, another file
+    made_by = keys.code_key(extend_store) # other code, another file
     tag = digest(json.dumps([list(names), severity, source, made_by]).encode())[:8]
     path = Path(root or data_root())/"corrupted"/f"{data}-{split}-{tag}.npy"
     return Corrupted(path, tuple(names), severity, source, len(images))
