@@ -21,7 +21,8 @@ import pandas as pd
 from ..core.names import PRESETS
 from ..core.paths import atomic_write, commit, notebooks_dir, package_root, runs_dir
 from ..report.tables import markdown_table
-from .cli import Usage, execute
+from .cli import execute
+from .usage import Usage
 
 # %% ../../nbs/api/tools/33_reproduce.ipynb #03cef687
 UNSTEADY = "seconds", "commit", "device", "precision"                              # fields

@@ -13,7 +13,7 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 from pertnb.experiments import own
-from pertnb.tools import cli
+from pertnb.tools import cli, set_commands
 from pertnb.models import classifier_files
 from pertnb.models.cvae import make_cvae
 from pertnb.models.nets import make_classifier
@@ -43,7 +43,7 @@ def make_plain_set(path, **sizes):
 
 def use_set(path):
     "Load the set, and find out from what pairs it was learned."
-    cli.resolve_source(PerturbationSet.load(path), SimpleNamespace(set=path, function=None, images=None, n=3))
+    set_commands.resolve_source(PerturbationSet.load(path), SimpleNamespace(set=path, function=None, images=None, n=3))
 
 
 def make_own_classifier(path, **sizes):
