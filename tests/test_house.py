@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import pertnb
-from pertnb.report.site import ORDER
+from pertnb.report.site_pages import ORDER
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(pertnb.__path__, "pertnb.") if not m.name.endswith("_modidx"))
 
