@@ -410,7 +410,7 @@ def train_run(
                     write_own(final, run.module.state_dict(), log=json.dumps(rows))
         process.wait_for_everyone()
         if process.is_main_process:
-            for file in (state, best): file.unlink(missing_ok=True)
+            for file in (best, state): file.unlink(missing_ok=True) # state last: it tells `fit` to come here
 
 # %% ../../nbs/api/learn/10_train.ipynb #858a6588
 def build_from(
