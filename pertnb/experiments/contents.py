@@ -103,12 +103,12 @@ def judge_contents(
     "A sentence for each set: does it hold blank images, and how far from real ones is its worst point?"
     real = numbers.row.iloc[-1]
     cell = lambda row, column: float(numbers.value[(numbers.row == row) & (numbers.column == column)].iloc[0])
-    apart, sentences = cell(real, "Excess"), []
+    gap, sentences = cell(real, "Excess"), []
     for row in numbers.row[numbers.column == "Blank"]:
         worst = cell(row, "Excess")
         sentences.append(f"{row}: {cell(row, 'Blank'):.0f}% of the sets hold a blank image; the worst point lies "
-                         f"{worst:.3f} from all {real.lower()}, {worst / apart:.1f} times the largest gap between "
-                         f"these ({apart:.3f})")
+                         f"{worst:.3f} from all {real.lower()}, {worst / gap:.1f} times the largest gap between "
+                         f"these ({gap:.3f})")
     return sentences
 
 

@@ -110,10 +110,12 @@ def describe_ways(self: Exploration,
     "How far the attack on the first classifier goes, and where else it is wrong, as a caption."
     (pset, models), (path, fooled), y = self.learned(), self.attack(), int(self.scene().y)
     wrong = ", ".join(f"{sum(p.predicted != y for p in way)} ({name})" for name, way in ways.items())
-    steps = f"{len(path) - 1} step{'s' * (len(path) != 2)} of PGD"
-    found = f"change the answer at ‖u‖ = {path[-1].norm():.1f}" if fooled else "do not change the answer"
+    steps = len(path) - 1
+    at_end = f"changes the answer in step {steps}, at ‖u‖ = {path[-1].norm():.1f}"
+    found = at_end if fooled else f"does not change the answer in {steps} steps"
     return (f"{next(iter(models))} in the set of one test image ({self.classes[y]}), which reaches to "
-            f"‖u‖ = ε = {pset.eps:.1f}: {steps} {found}. Of the nine points of each way it is wrong at {wrong}.")
+            f"‖u‖ = ε = {pset.eps:.1f}: PGD {found}. "
+            f"Of the {len(ways['attack'])} points of each way it is wrong at {wrong}.")
 
 
 @patch
