@@ -193,7 +193,7 @@ class ContentsSection(CoveredSection):
         "A sentence: the share of the sets of each row in which the search found a blank image."
         held = self.tabulate_held()
         share = held[held.column == "Blank"].set_index("row").value
-        return f"Sets that hold a blank image: {', '.join(f'{row} {share[row]:.0f}%' for row in rows)}."
+        return f"Sets that hold a blank image: {'; '.join(f'{row} {share[row]:.0f}%' for row in rows)}."
 
     def caption_held(self,
         n, # images

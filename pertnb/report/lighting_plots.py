@@ -24,13 +24,7 @@ def draw_stages(
     logs, # {row: log of its training}
 ):
     "Squared error and KL divergence by epoch; returns the figure."
-    with plots.styled():
-        fig, axes = plots.plt.subplots(1, 2, figsize=(9, 3.2))
-        for ax, field, label in zip(axes, ("mse", "kl"), ("squared error per pixel", "KL (nats)")):
-            for row, log in logs.items(): ax.plot(log.epoch, log[field], label=row)
-            ax.set(xlabel="epoch", ylabel=label, yscale="log")
-        axes[0].legend()
-    return fig
+    return plots.draw_training(logs, "epoch", {})
 
 
 def caption_stages(

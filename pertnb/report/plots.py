@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['STYLE', 'FAMILIES', 'METHOD_COLOURS', 'PAIRING_COLOURS', 'COLOURS', 'PATTERNS', 'DASHES', 'FEW_COLOURS', 'styled',
            'label', 'as_uint8', 'montage', 'new_grid_axes', 'image_grid', 'mark_radii', 'density', 'draw_heat_map',
-           'heat_maps', 'radius_curves', 'reduce_colours', 'shrink_png', 'save_figure']
+           'heat_maps', 'radius_curves', 'draw_training', 'reduce_colours', 'shrink_png', 'save_figure']
 
 # %% ../../nbs/api/report/12_plots.ipynb #d7be51fb
 from contextlib import contextmanager
@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 import torch
+from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image, PngImagePlugin
 from ..core.checks import describe_value
 from ..core.paths import atomic_write, figures_dir
@@ -269,6 +270,27 @@ def radius_curves(
         ax.plot([], [], "--", color="0.4", label="the same, worst case")
         ax.set(xlabel="radius of the attack, ε", ylabel="accuracy (%)", ylim=(0, None))
         fig.legend(loc="outside lower right", ncols=2)
+    return fig
+
+# %% ../../nbs/api/report/12_plots.ipynb #ae8aeee4
+def draw_training(
+    logs,    # {name in the legend: log, a DataFrame with mse, kl and the field `along`}
+    along,   # field on the x axis, and its label
+    colours, # {name: colour}; a name that is absent gets the next one of matplotlib's
+    ends=(), # (name, {"mse": number, "kl": number}): dashed lines of where other trainings ended
+):
+    "Squared error and KL divergence during training, one curve per log; returns the figure."
+    with styled():
+        fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+        for ax, field, name in zip(axes, ("mse", "kl"), ("squared error per pixel", "KL divergence (nats)")):
+            for row, log in logs.items(): ax.plot(log[along], log[field], color=colours.get(row), label=row)
+            for row, end in ends: ax.axhline(end[field], color="0.3", linestyle="--", label=row)
+            ax.set(xlabel=along, ylabel=name, yscale="log")
+            ax.xaxis.set_major_locator(plt.MaxNLocator(5))
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_formatter(NullFormatter())
+        axes[0].legend()
     return fig
 
 # %% ../../nbs/api/report/12_plots.ipynb #ce77e878

@@ -1,0 +1,146 @@
+"""How much further do more restarts of AutoPGD bring the worst case down? Packaged classifiers, at the full radius.
+
+    python tools/restart_attacks.py [METHOD ...] [--restarts 10]
+
+The test images that still withstood PGD and AutoPGD in tables/overnight/rows are attacked again, restart by restart,
+until they are broken: each restart is AutoPGD from a random point of the ball, on the cross-entropy and on the DLR
+loss, with as many steps as before. What was attacked before is read. Writes rows (an image, and the restart that broke
+it; 0: none did) to tables/overnight/rows, and, of all rows that are there, logs/restarts_overnight.md.
+"""
+import argparse
+import time
+
+import pandas as pd
+import torch
+from statsmodels.stats.proportion import proportion_confint
+
+from package_classifier import keep_common, landed_file, read_answers, write_rows  # beside this file
+from pertnb.attack.attack import count_at_once
+from pertnb.attack.strong import attack_strongly
+from pertnb.core import memo
+from pertnb.core.paths import atomic_write, package_root, provenance
+from pertnb.core.random import make_generator
+from pertnb.data.pairs import to_float
+from pertnb.experiments import presets
+from pertnb.experiments.cifar10c_robust import RobustCifar10C
+from pertnb.learn import robust
+from pertnb.measure import judging
+from pertnb.models.classifier_files import packaged_classifier, packaged_names
+from pertnb.report.tables import markdown_table
+
+ATTACKS, CHUNK = ("apgd-ce", "apgd-dlr"), 64  # images attacked together
+SHOWN = 1, 2, 3, 5, 10
+
+
+def attack_again(pset, model, x, y, eps, steps, restarts, seed):
+    "The restart, from the second on, that breaks each image x (B, C, H, W) with label y (B,); 0 where none does (B,)."
+    broken_by, left = torch.zeros_like(y), torch.arange(len(y))
+    for r in range(2, restarts + 1):
+        if not len(left): break
+        gen = make_generator("restart", seed, r)
+        found = attack_strongly(pset, model, x[left], y[left], eps, steps, 1, gen, ATTACKS, count_at_once(x.device))
+        broken_by[left[~found.correct]] = r
+        left = left[found.correct]
+    return broken_by
+
+
+def find_standing(section, method, eps):
+    "Whether each attacked image withstands the attacks of the table at a radius: Series by image."
+    rows = read_answers(landed_file(section, f"classifier_{method}"))
+    worst = rows[(rows.kind == "worst") & ((rows.eps - eps).abs() < 1e-6)]
+    return worst.set_index("image").correct.sort_index()
+
+
+def attack_method(section, method, restarts):
+    "Attack what stands, and write a row per attacked image: image, broken_by (1: before), restarts."
+    s, pset = section.robust, section.set(section.robust)
+    model, (x, y) = packaged_classifier(method).to(section.device), section.test_images(s.n_test)
+    standing = find_standing(section, method, pset.eps)
+    args = dict(eps=pset.eps, steps=s.strong_steps, restarts=restarts, seed=section.seed)
+    kept = memo.place("restarts", attack_again, model=model, pset=pset, x=x, y=y, chunk=CHUNK, **args)
+
+    def work(images):
+        i = torch.tensor(images)
+        seed = f"{section.seed}, from {images[0]}"
+        broken_by = attack_again(pset, model, to_float(x[i]), y[i], **args | dict(seed=seed))
+        return pd.DataFrame(dict(image=images, broken_by=broken_by.numpy()))
+
+    begin = time.perf_counter()
+    found = memo.make_rows(kept, "attacked", standing.index[standing].tolist(), work, CHUNK)
+    broken_by = found.set_index("image").broken_by.reindex(standing.index, fill_value=1)
+    write_rows(section, broken_by.reset_index().assign(restarts=restarts), f"restarts_{method}")
+    print(f"{method}: {time.perf_counter() - begin:.0f} s", flush=True)
+
+
+def read_restarts(section):
+    "{method: Series by image: the restart that broke it, 0 where none did}, and the number of restarts of all."
+    parts = {m: landed_file(section, f"restarts_{m}") for m in robust.METHODS}
+    parts = {m: pd.read_csv(path) for m, path in parts.items() if path.exists()}
+    rows = pd.concat([part.assign(method=m, kind="worst") for m, part in parts.items()])
+    rows = keep_common(rows)
+    broken_by = {m: g.set_index("image").broken_by for m, g in rows.groupby("method", sort=False)}
+    return broken_by, int(rows.restarts.min())
+
+
+def tabulate(broken_by, restarts):
+    "A line per method: accuracy (%) after some numbers of restarts, with a 95% interval after all."
+    shown = [r for r in SHOWN if r < restarts] + [restarts]
+    lines = {}
+    for method, by in broken_by.items():
+        held = {r: ((by == 0) | (by > r)) for r in shown}
+        cells = {str(r): f"{100 * ok.mean():.1f}" for r, ok in held.items()}
+        low, high = proportion_confint(held[restarts].sum(), len(by), method="wilson")
+        lines[robust.METHODS[method]] = cells | {"95% interval": f"{100 * low:.1f} to {100 * high:.1f}"}
+    return pd.DataFrame(lines).T
+
+
+def rank(broken_by, restarts):
+    "A sentence for each pair of neighbours in the order after all restarts."
+    held = {m: (by == 0) | (by > restarts) for m, by in broken_by.items()}
+    order = sorted(held, key=lambda m: -held[m].mean())
+    return [judging.compare(held[a], held[b], robust.METHODS[a], robust.METHODS[b]) for a, b in zip(order, order[1:])]
+
+
+def describe(section, broken_by, restarts, source):
+    "The log, in Markdown."
+    s, n = section.robust, len(next(iter(broken_by.values())))
+    sentences = "\n".join(f"- {sentence}" for sentence in rank(broken_by, restarts))
+    return f"""# More restarts at the full radius, preset overnight
+
+Made by `python tools/restart_attacks.py`: data cifar10, seed {source["seed"]}, the packaged set and the packaged
+classifiers (one training each), {n} test images, radius {section.set(s).eps:.1f}; float32, {source["device"]}, commit
+{source["commit"]}. Accuracy (%) in the worst case, by the number of restarts. One restart is the worst case of
+table:cifar10c_robustness: {s.pgd_steps} steps of PGD from the centre, and {s.strong_steps} of AutoPGD from a random
+point of the ball on each of two losses (cross-entropy, DLR). Each further restart is AutoPGD on both losses from
+another random point, on the images that are still classified correctly.
+
+{markdown_table(tabulate(broken_by, restarts), "training")}
+
+After {restarts} restarts, on the same images:
+
+{sentences}
+
+What one restart leaves is not yet the worst case; where the numbers still fall from column to column, more restarts
+would lower them further.
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = [m for m in robust.METHODS if m in packaged_names()]
+    parser.add_argument("methods", nargs="*", help=", ".join(known))
+    parser.add_argument("--restarts", type=int, default=10)
+    args = parser.parse_args()
+    section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")))
+    begin = time.perf_counter()
+    if args.methods:
+        for method in robust.check_methods(args.methods): attack_method(section, method, args.restarts)
+    broken_by, restarts = read_restarts(section)
+    n = len(next(iter(broken_by.values())))
+    source = provenance(section.preset, section.data, section.seed, n, time.perf_counter() - begin, section.device)
+    log = describe(section, broken_by, restarts, source)
+    with atomic_write(package_root().parent / "logs" / "restarts_overnight.md") as tmp: tmp.write_text(log)
+    print(log)
+
+
+if __name__ == "__main__": main()
