@@ -27,8 +27,7 @@ class SetTransform(nn.Module):
         self.pset, self.eps, self.p = pset, pset.eps if eps is None else eps, p
         self.generator = generator
         check_number("eps", self.eps)
-        check_number("p", p)
-        if p > 1: raise ValueError(f"p must be a share of the images, at most 1, got {p!r}")
+        check_number("p", p, most=1)
 
     def train(self, mode=True):
         self.training = mode
