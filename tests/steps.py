@@ -16,7 +16,7 @@ from together import NARROW, views
 from pertnb import corruptions
 from pertnb.core import keys, memo
 from pertnb.core.probe import find_probe
-from pertnb.data import affine, corrupted, illumination, pairs
+from pertnb.data import affine, corrupted, pairs, scene_files
 from pertnb.experiments import presets
 from pertnb.learn import learn
 from pertnb.measure import judging
@@ -51,7 +51,7 @@ def seeded(build):
 
 def small(n): return views(n).on(torch.arange(n))
 def image_set(): return seeded(lambda: PerturbationSet(make_cvae(**NARROW), 2., (.5, 1., 1.5)))
-def scenes(mip=7, part="train"): return illumination.load_scenes("mi_packaged", part, mip, 4)
+def scenes(mip=7, part="train"): return scene_files.load_scenes("mi_packaged", part, mip, 4)
 def lighting_set(): return seeded(lambda: PerturbationSet(make_cvae("mi_unet", **UNET), 3.))
 def classifier(): return seeded(lambda: make_classifier(**NET)).eval()
 

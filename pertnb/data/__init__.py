@@ -13,5 +13,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.data", submod_attrs={
     "images": ["load_images", "resolve_data", "class_names"],
     "pairs": ["Views", "load_views", "evaluation_pairs"],
     "affine": ["TruePairs", "true_pairs"],
-    "illumination": ["Scenes", "load_scenes"],
+    "illumination": ["Scenes"],
+    "scene_files": ["load_scenes"],
 })

@@ -21,7 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 import numpy as np
 from ..core.checks import check_known, check_number
-from .illumination import FRONTAL, MATERIALS, N_LIGHTS, mip_size, write_scene
+from .illumination import FRONTAL, MATERIALS, N_LIGHTS, mip_size
+from .scene_files import write_scene
 
 # %% ../../nbs/api/data/20_scenes.ipynb #57ad1dda
 LLVM_PATTERNS = "/usr/lib/*/libLLVM.so.19*", "/usr/lib/llvm-19/lib/libLLVM.so*"

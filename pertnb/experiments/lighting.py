@@ -24,8 +24,8 @@ from ..certify import smoothing
 from ..core.device import frozen, full_precision
 from ..core.paths import runs_dir
 from ..core.random import make_generator
-from ..data.illumination import CLASS_NAMES, FRONTAL, N_LIGHTS
-from ..data.illumination import all_light_pairs, find_scenes, load_scenes, mip_size, resolve_scenes
+from ..data.illumination import CLASS_NAMES, FRONTAL, N_LIGHTS, all_light_pairs, mip_size
+from ..data.scene_files import find_scenes, load_scenes, resolve_scenes
 from ..data.pairs import to_float
 from . import contents
 from .presets import Source, experiment, resolve

@@ -42,12 +42,12 @@ LIGHTING = {
 
 
 def data_row(
-    name, # of a data set, "CIFAR-10-C", or one of illumination.DATA
+    name, # of a data set, "CIFAR-10-C", or one of scene_files.DATA
     root, # folder of the data sets
 ):
     "dict(name=, found=, where=, how=)."
     from pertnb.data import images as data
-    from pertnb.data.illumination import DATA
+    from pertnb.data.scene_files import DATA
     from pertnb.core.paths import shorten_path
     if name in PACKAGED_DATA: return dict(name=name, found=True, where=PACKAGED_DATA[name], how="nothing to do")
     if name in DATA:
@@ -64,9 +64,9 @@ def data_row(
 # %% ../../nbs/api/tools/27_cli.ipynb #d5e69081
 def data_command(args):
     "List the data sets, or download one."
-    from pertnb.data import images as data, illumination
+    from pertnb.data import images as data, scene_files
     from pertnb.core.paths import data_root, shorten_path
-    names = [*data.CLASSES, "CIFAR-10-C", *illumination.DATA]
+    names = [*data.CLASSES, "CIFAR-10-C", *scene_files.DATA]
     if args.name not in (None, *names): raise Usage(f"unknown data set {args.name!r}: known are {', '.join(names)}")
     if args.download:
         if args.name not in data.TORCHVISION: raise Usage(f"--download takes one of {', '.join(data.TORCHVISION)}")

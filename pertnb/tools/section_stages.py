@@ -18,7 +18,7 @@ from ..core.names import RTS_NETWORKS, end_stem
 from ..core.paths import data_root
 from ..core.probe import find_probe, run_all
 from ..data import scenes
-from ..data.illumination import DATA
+from ..data.scene_files import DATA
 from ..experiments import presets
 from ..experiments.lighting import NOT_MENDED, Lighting
 from ..experiments.mnist_linf import MnistLinf

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from pertnb.core import arrays
-from pertnb.data import images as data, illumination, pairs
+from pertnb.data import images as data, illumination, pairs, scene_files
 
 from .ways import ANY, CUT, UNSAID, change, flip, put_text, remove
 
@@ -37,7 +37,7 @@ def load_images(folder): return data.load_images("cifar10", "test", folder)
 
 
 def load_scenes(folder):
-    scenes = illumination.load_scenes("mi", "train", MIP, root=folder)
+    scenes = scene_files.load_scenes("mi", "train", MIP, root=folder)
     return scenes.images, scenes.materials, scenes.digest
 
 
@@ -56,7 +56,7 @@ def small_caches():
             for k in range(N // 10):
                 pixels = g.integers(256, size=(32, 32, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(folder / f"cifar10/{split}/{c}/{k}.png")
-    for k in range(2): illumination.write_scene(folder / f"multi_illumination/scene{k}", MIP, *draw_scene(k))
+    for k in range(2): scene_files.write_scene(folder / f"multi_illumination/scene{k}", MIP, *draw_scene(k))
     for load in (load_views, load_images, load_scenes): load(folder)
     data.load_images("cifar10", "train", folder)
     return kept
