@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from pertnb import corruptions
 from pertnb.attack import attack
 from pertnb.core import paths, rows as stored
-from pertnb.data import corrupted, images as data, pairs
+from pertnb.data import built_in, corrupted, images as data, pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn, robust, train
 from pertnb.measure import judging
@@ -212,7 +212,7 @@ CASES = {
     "labels of views": (lambda d: pairs.Views(BYTES, BYTES[None], Y.int(), Y, ("fog",), ""), V, "labels must be int64 (4,), one per image, got int32"),
     "index of views": (lambda d: VIEWS.on(Y + 1), V, "index must be int64 from 0 to 3, got torch.int64 from 1 to 4"),
     "number of views": (lambda d: pairs.load_views("photos", "test", n=-1), V, "n must be a whole number, at least 1, got -1"),
-    "number of photographs": (lambda d: data.photos("train", 2.5), V, "n must be a whole number, at least 1, got 2.5"),
+    "number of photographs": (lambda d: built_in.photos("train", 2.5), V, "n must be a whole number, at least 1, got 2.5"),
     "images to split": (lambda d: pairs.split_images(1, g()), V, "1 image(s) can't be split"),
     "share to split": (lambda d: pairs.split_images(10, g(), NAN), V, "fraction must be a finite number above 0, got nan"),
     "padding": (lambda d: pairs.draw_crop_flip(4, -1, g()), V, "pad must be a whole number, at least 0, got -1"),

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from pertnb.core import arrays
-from pertnb.data import images as data, illumination, pairs, scene_files
+from pertnb.data import built_in, images as data, illumination, pairs, scene_files
 
 from .ways import ANY, CUT, UNSAID, change, flip, put_text, remove
 
@@ -50,7 +50,7 @@ def small_caches():
     "A folder with two images per class, two scenes, and all that is kept of them; it is removed when the process ends."
     kept = tempfile.TemporaryDirectory()
     folder, g = Path(kept.name), np.random.default_rng(0)
-    for split in data.SPLITS:
+    for split in built_in.SPLITS:
         for c in data.CIFAR10_CLASSES:
             (folder / "cifar10" / split / c).mkdir(parents=True)
             for k in range(N // 10):
