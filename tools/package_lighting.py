@@ -14,7 +14,7 @@ from training_logs import write_logs
 
 from pertnb.core.paths import package_root, provenance
 from pertnb.experiments import presets
-from pertnb.experiments.lighting import Lighting
+from pertnb.experiments.lighting_certified import Lighting
 from pertnb.measure import excess
 from pertnb.sets import sets
 

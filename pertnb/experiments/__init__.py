@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach("pertnb.experiments", submod_
     "corruption_sets": ["CorruptionSets"],
     "cifar10c_certified": ["Cifar10C"],
     "any_classifier": ["evaluate"],
-    "lighting": ["Lighting"],
+    "lighting_certified": ["Lighting"],
     "released_code": ["ReleasedCode"],
     "bounds": ["Bounds"],
     "own_pairs": ["OwnPairs", "SavedPairs"],

@@ -61,7 +61,7 @@ def caption_lightings(
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #6a28c7b3
 def draw_light_walk(
-    walk, # experiments.lighting.Walk
+    walk, # experiments.lighting_sets.Walk
 ):
     "One row per scene: three real lights, each followed by its decoded encoding and the way to the next."
     real, decoded = walk.real, walk.decoded
@@ -72,7 +72,7 @@ def draw_light_walk(
 
 def caption_light_walk(
     row,  # of the set
-    walk, # experiments.lighting.Walk
+    walk, # experiments.lighting_sets.Walk
 ):
     "How much of the change decoding loses at the three lights."
     lost = (walk.decoded[::3] - walk.real).square().sum() / (walk.x - walk.real).square().sum()
@@ -169,7 +169,7 @@ def name_materials(
 
 
 def draw_worst_lights(
-    maps, # experiments.lighting.AttackedMaps
+    maps, # experiments.lighting_robust.AttackedMaps
 ):
     "One column per image: given light and prediction, worst light and prediction, truth; returns the figure."
     images = [plots.as_uint8(v) for v in (maps.given, maps.worst)]
@@ -182,7 +182,7 @@ def draw_worst_lights(
 def caption_worst_lights(
     method, # one of SEGMENT_METHODS
     radius, # of the attack
-    maps,   # experiments.lighting.AttackedMaps
+    maps,   # experiments.lighting_robust.AttackedMaps
 ):
     "How many more pixels the worst lights make wrong."
     before, after = (100 * float((seen != maps.truth).float().mean()) for seen in (maps.before, maps.after))
@@ -191,7 +191,7 @@ def caption_worst_lights(
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #fdd8336d
 def compare_networks(
-    maps,    # experiments.lighting.AttackedMaps of the network that was attacked
+    maps,    # experiments.lighting_robust.AttackedMaps of the network that was attacked
     another, # classes that another network sees in the same worst lights (B, H, W)
 ):
     "The share of pixels on which each is right, in words."
@@ -200,7 +200,7 @@ def compare_networks(
 
 
 def draw_two_networks(
-    maps,    # experiments.lighting.AttackedMaps of the network that was attacked
+    maps,    # experiments.lighting_robust.AttackedMaps of the network that was attacked
     another, # classes that another network sees in the same worst lights (B, H, W)
     names,   # of the two networks
 ):

@@ -20,7 +20,8 @@ from ..core.probe import find_probe, run_all
 from ..data import scenes
 from ..data.scene_files import DATA
 from ..experiments import presets
-from ..experiments.lighting import NOT_MENDED, Lighting
+from ..experiments.lighting_certified import Lighting
+from ..experiments.lighting_sets import NOT_MENDED
 from ..experiments.mnist_linf import MnistLinf
 from ..experiments.mnist_rts import MnistRts
 from ..learn.truth import DIGIT_METHODS
