@@ -16,8 +16,9 @@ from scipy.special import ndtr
 
 from pertnb.core.paths import repo_root
 from pertnb.experiments import presets
-from pertnb.experiments.cifar10c_certified import (NOISES, Cifar10C, judge_decisions, name_noise, tabulate_decided,
-                                                   tabulate_decisions, tabulate_outcomes, tidy_numbers)
+from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C, name_noise
+from pertnb.experiments.cifar10c_decisions import (judge_decisions, tabulate_decided, tabulate_decisions,
+                                                   tabulate_outcomes, tidy_numbers)
 from pertnb.report.tables import PAPER, markdown_table
 
 from package_classifier import landed_file, write_decisions  # beside this file
