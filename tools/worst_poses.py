@@ -15,13 +15,13 @@ import pandas as pd
 import torch
 from statsmodels.stats.proportion import proportion_confint
 
+from pertnb.attack.attack import cross_entropy
 from pertnb.core.device import frozen
 from pertnb.core.paths import atomic_write, package_root, provenance
 from pertnb.core.random import make_generator
 from pertnb.data.affine import draw_true_pairs, true_pairs
 from pertnb.experiments import presets
 from pertnb.experiments.mnist_rts import MnistRts
-from pertnb.attack.attack import cross_entropy
 from pertnb.measure.judging import is_correct
 from pertnb.learn.train import Schedule, fit
 from pertnb.learn.truth import DigitNet, draw_digits, is_correct_at_worst
