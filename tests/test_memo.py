@@ -56,7 +56,7 @@ def test_all_ran(found, ran):
     seen = {step: {(m.partition(".")[2], name) for m, name, _ in found[step]["seen"]} for step in found}
     assert len(found) >= 44 and sum(map(len, ran.values())) > 2500
     assert {("corruptions.weather", "fog"), ("corruptions.jpeg", "to_ycc"), ("data.corrupted", "extend_store"), ("core.paths", "digest")} <= seen["corruptions"]
-    assert {("certify.smoothing", "radius_of"), ("certify.smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
+    assert {("certify.radii", "radius_of"), ("certify.smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
     assert {("learn.train", "fit"), ("models.unet", "Down.forward"), ("data.illumination", "Scenes.gather")} <= seen["CVAE, lights"]
     assert ("certify.smoothing", "bound_gain") in seen["certificates, adaptive"] - seen["certificates"]
     assert not {m for step in seen.values() for m, _ in step} & {"core.memo", "core.keys", *UNRELATED}
@@ -94,7 +94,7 @@ def test_unrelated_modules(found):
 CASES = {"noise": ("learn.losses", "return self.sigma * torch.randn(", "return 100 * self.sigma * torch.randn(",
                    ["classifier, noise", "costs", "segmenter, cvae_smoothing"]),
          "Tanh": ("learn.truth", "nn.ReLU()", "nn.Tanh()", ["digits"]),
-         "radius x 10": ("certify.smoothing", "return sigma *", "return 10 * sigma *",
+         "radius x 10": ("certify.radii", "return sigma *", "return 10 * sigma *",
                         ["certificates", "costs", "maps", "sequential"]),
          "crop": ("learn.robust", "pad=4,  # pixels that", "pad=5,  # pixels that", ["classifier", "costs"]),
          "crop of pairs": ("data.pairs", "pad: int = 4 ", "pad: int = 5 ",
@@ -141,11 +141,11 @@ def test_radius_in_a_copy(copied, tmp_path):
     first = copied(name)[name]
     assert first["there"] == 0 and max(first["radius"]) > 0
     copied.edit("learn.train", '"Learning rate at a step; piece-wise linear in the share of the run."', '"The rate."')
-    text = mutants.SOURCE("pertnb.certify.smoothing")
+    text = mutants.SOURCE("pertnb.certify.radii")
     start = text.index("def radius_of(")
     radius_of = text[start:text.index("\n\n", start)] + "\n"
     copied.edit("radii", "", f"import numpy as np\nfrom scipy.special import ndtri\n\n\n{radius_of}")
-    copied.edit("certify.smoothing", radius_of, "from pertnb.radii import radius_of\n")
+    copied.edit("certify.radii", radius_of, "from pertnb.radii import radius_of\n")
     assert copied(name, cwd="/", PYTHONHASHSEED="7")[name] == first | dict(there=3)
     copied.edit("radii", "return sigma *", "return 10 * sigma *")
     second = copied(name)[name]

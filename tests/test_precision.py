@@ -16,7 +16,7 @@ from pertnb.models.nets import make_classifier
 from pertnb.core.random import make_generator
 from pertnb.sets.sets import PerturbationSet, sample_ball
 
-NOTEBOOKS = "10_train", "11_robust", "14_strong", "16_smoothing", "12_benchmarks"
+NOTEBOOKS = "10_train", "11_robust", "14_strong", "15c_votes", "16_smoothing", "16a_attacks", "12_benchmarks"
 NET = dict(name="cifar10_residual", latent=6, width=8, bottleneck=4, blocks=1, features=2, maps=1, patch=2, encoder_patch=2)
 
 

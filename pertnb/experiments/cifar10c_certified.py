@@ -14,6 +14,7 @@ import torch
 from scipy.special import ndtr
 from statsmodels.stats.proportion import proportion_confint
 from ..certify import smoothing
+from ..certify.attacks import attack_certified
 from ..core import memo
 from ..core.paths import runs_dir
 from ..core.random import make_generator
@@ -357,15 +358,15 @@ def compare_radii(self: Cifar10C):
 def attack_noise(self: Cifar10C,
     level, # one of NOISES
 ):
-    "Rows of smoothing.attack_certified for the first certificates of a noise; None if there is no certificate."
+    "Rows of `attack_certified` for the first certificates of a noise; None if there is no certificate."
     s, (x, _), rows = self.certified, self.certified_images(self.certified.n_certified), self.certificates(level)
     rows = rows[rows.prediction >= 0].head(s.n_attacked)
     if not len(rows): return None
     image, prediction, radius = (torch.tensor(rows[k].tolist(), device=self.device)
                                  for k in ("image", "prediction", "radius"))
-    found = smoothing.attack_certified(self.set(s), self.noise(level)[0], to_float(x[image]), prediction, radius,
-                                       self.sigma(level), s.attack_steps, s.restarts, n=s.judge, alpha=s.alpha,
-                                       seed=self.seed, batch_size=s.sample_batch)
+    found = attack_certified(self.set(s), self.noise(level)[0], to_float(x[image]), prediction, radius,
+                             self.sigma(level), s.attack_steps, s.restarts, n=s.judge, alpha=s.alpha,
+                             seed=self.seed, batch_size=s.sample_batch)
     return found.assign(method=name_noise(level))
 
 

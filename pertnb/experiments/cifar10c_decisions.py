@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from scipy.stats import binomtest
 from ..certify import smoothing
+from ..certify.radii import lower_bound, upper_bound
 from ..core import memo
 from ..data.pairs import to_float
 
@@ -49,8 +50,8 @@ def contradict(
 ):
     "Whether the sequential test certifies a class that the fixed draws put below p0, bool, one per image."
     draws, alpha = int(fixed.n.iloc[0]), float(fixed.alpha.iloc[0])
-    top = smoothing.upper_bound(fixed.hits, draws, alpha)
-    other = 1 - smoothing.lower_bound(fixed.hits, draws, alpha)
+    top = upper_bound(fixed.hits, draws, alpha)
+    other = 1 - lower_bound(fixed.hits, draws, alpha)
     most = np.where(decided.prediction == fixed.top, top, other)
     return decided.sequential & (most < p0)
 

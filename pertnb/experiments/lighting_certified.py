@@ -44,7 +44,7 @@ class CertifiedMaps(LightingNetworks):
 
     @step
     def certified_share(self, radius, correction):
-        "% of each image's pixels that are right and certified at a radius, under one of smoothing.CORRECTIONS."
+        "% of each image's pixels that are right and certified at a radius, under one of radii.CORRECTIONS."
         radius = radius * (1 - 1e-9) # the largest certified radius equals the set's but for rounding
         return segment.certified_share(self.certify(), radius, self.settings.alpha, correction)
 

@@ -24,7 +24,8 @@ from ..core.progress import tell_progress
 from ..data.illumination import CLASS_NAMES, FIXED, IGNORE, crop_labels, draw_light_pairs, padding
 from .losses import MIXES, WorstPoint, check_method, choose_point, set_loss
 from ..data.pairs import crop_flip, draw_crop_flip, to_float
-from ..certify.smoothing import certify, certify_pixels
+from ..certify.radii import certify_pixels
+from ..certify.smoothing import certify
 from .train import build_from, fit
 from ..models.unet import UNetClassifier, at_patches, enlarge
 
@@ -289,7 +290,7 @@ def certified_share(
     rows,   # of certify_maps
     radius, # asked for; 0: the smoothed prediction is right and no abstention
     alpha=0.001, # allowed probability of a wrong certificate: of a pixel (correction "none"), or of an image
-    correction="none", # one of smoothing.CORRECTIONS
+    correction="none", # one of radii.CORRECTIONS
 ):
     "% of each image's pixels, Series by image."
     percent = {}

@@ -18,6 +18,7 @@ from fastcore.basics import patch
 from .. import corruptions
 from ..attack import attack
 from ..certify import smoothing
+from ..certify.votes import Noisy
 from ..core.device import training_autocast, widen_outputs
 from ..core.paths import runs_dir
 from ..core.rows import append_rows, read_rows, write_rows
@@ -235,7 +236,7 @@ def noise(self: Benchmarks):
 def check_votes(self: Benchmarks):
     "One sentence: how many of 200 draws get the same class; ValueError below 98%."
     x = self.first[0][:1]
-    noisy = smoothing.Noisy(self.pset, self.classifier()[0], x, self.noise)
+    noisy = Noisy(self.pset, self.classifier()[0], x, self.noise)
     u = noisy.draw(torch.arange(1), 200)
     with torch.no_grad():
         same = noisy.classes(torch.arange(1), u)[0][0] == self.models.classes(x.contiguous(), u[0])
@@ -253,7 +254,7 @@ def race_certification(self: Benchmarks,
     n, x, model = self.settings.n_draws, self.first[0][:1], self.classifier()[0]
     contiguous = self.first[0].contiguous()[:1]
     plainly = lambda: self.models.votes(contiguous, self.noise, n, batch)
-    ours = lambda: smoothing.Noisy(self.pset, model, x, self.noise).count(torch.arange(1), n)
+    ours = lambda: Noisy(self.pset, model, x, self.noise).count(torch.arange(1), n)
     return self.compare(path, "draw", plainly, ours, n, n)
 
 # %% ../../nbs/api/tools/31_benchmarks.ipynb #c0d7eac9

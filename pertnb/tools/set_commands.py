@@ -197,12 +197,13 @@ def choose_noise(
     args,    # of the command
 ):
     "The noise, the largest radius that it can certify, and the radii to look at."
-    from pertnb.certify import smoothing
+    from pertnb.certify.radii import radius_of
+    from pertnb.certify.smoothing import sigma_for
     if trained and args.radius is None:
-        reach = float(smoothing.radius_of(args.alpha**(1 / args.draws), trained))
+        reach = float(radius_of(args.alpha**(1 / args.draws), trained))
         return trained, reach, pset.percentiles or (pset.eps / 2,)
     radius = args.radius or (pset.percentiles[1] if pset.percentiles else pset.eps / 2)
-    return smoothing.sigma_for(radius, args.draws, args.alpha), radius, (radius / 4, radius / 2, radius * .9)
+    return sigma_for(radius, args.draws, args.alpha), radius, (radius / 4, radius / 2, radius * .9)
 
 
 def describe_noise(
