@@ -24,7 +24,7 @@ from ..core.paths import shorten_path
 from ..core.probe import find_probe, probe
 from ..core.random import make_generator
 from ..data.pairs import PairsOf, to_float
-from . import own, own_classifiers, own_report, own_splits
+from . import own, own_advice, own_classifiers, own_report, own_splits
 from .contents import SearchedSection, Searched
 from .own_classifiers import SMOOTHED, MirrorSettings, answer_rows, train_rounds
 from .presets import Source, describe, experiment
@@ -452,7 +452,7 @@ class ClassedClassifiers(JudgedClassifiers):
     ):
         "The table of confusions on perturbed test images, of the classifier that withstands most."
         test, radius = self.pairs().test, own_report.name_radii(self.set())["eps 75%"]
-        best = next(iter(own_report.worst_answers(judged, radius)))
+        best = next(iter(own_advice.worst_answers(judged, radius)))
         answers = self.answers(best)
         numbers = own_classifiers.tabulate_confusion(answers[answers.kind == "perturbed"], test.classes)
         caption = (f"{own_report.METHOD_NAMES[best]}: answers (columns, %) to the perturbed test images of each class "
@@ -573,11 +573,11 @@ class OwnPairs(OwnExtremes):
         "Sentences about the set and the classifiers."
         pset, active, asked = self.set(), int(self.used().sum()), self.settings.latent > 0
         pairs = (to_float(t[:60].to(self.device)) for t in self.test_pairs()[:2])
-        noise = own_report.measure_noise(own_report.find_residual(pset, *pairs))
-        sentences = own_report.advise(rows, pset.eps, pset.latent, active, len(self.pairs().train), asked, noise)
-        sentences += own_report.judge_worst(self.extremes(OWN_ROW).rows)
+        noise = own_advice.measure_noise(own_advice.find_residual(pset, *pairs))
+        sentences = own_advice.advise(rows, pset.eps, pset.latent, active, len(self.pairs().train), asked, noise)
+        sentences += own_advice.judge_worst(self.extremes(OWN_ROW).rows)
         if judged is None: return sentences
-        return sentences + own_report.describe_classifiers(judged, own_report.name_radii(pset))
+        return sentences + own_advice.describe_classifiers(judged, own_report.name_radii(pset))
 
     def verdict(self,
         rows,        # of `rows`
@@ -585,10 +585,10 @@ class OwnPairs(OwnExtremes):
     ):
         "Three sentences: the set, the classifiers, and what to do."
         blank = self.extremes(OWN_ROW).rows.blank
-        first = own_report.judge_own_set(rows, len(self.pairs().test), blank)
+        first = own_advice.judge_own_set(rows, len(self.pairs().test), blank)
         if judged is None: return [first]
         fits = {method: how["falling"] for method, (_, how) in self.trained().items()}
-        return [first, *own_report.judge_worth(judged, own_report.name_radii(self.set())["eps 75%"], fits)]
+        return [first, *own_advice.judge_worth(judged, own_report.name_radii(self.set())["eps 75%"], fits)]
 
     def describe_settings(self):
         "One row per setting; none of a function's where the pairs are a folder's."
