@@ -32,7 +32,7 @@ from pertnb.models.unet import UNetClassifier
 
 ROOT = Path(memo.__file__).resolve().parents[1]
 KEEPERS = keys.KEEPERS
-FILES = *KEEPERS, "pertnb.core.paths", "pertnb.core.rows", "pertnb.core.clock"
+FILES = *KEEPERS, "pertnb.core.paths", "pertnb.core.files", "pertnb.core.rows", "pertnb.core.clock"
 SILENT = "pertnb.core.progress" # says how far a work is, and decides nothing
 NET = dict(name="resnet-8", width=8, patch=4)
 UNET = dict(latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), features=2, pool=(15, 23))

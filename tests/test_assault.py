@@ -18,7 +18,7 @@ import torch
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
 from PIL import Image, ImageCms
 
-from pertnb.core.paths import write_tensors
+from pertnb.core.files import write_tensors
 from pertnb.data import images as data
 from pertnb.experiments import own, own_files, own_pairs, presets
 from pertnb.learn import robust, train

@@ -15,6 +15,7 @@ from papermill.exceptions import PapermillExecutionError
 from PIL import Image
 
 from pertnb.core import paths
+from pertnb.core.files import read_tensors, write_tensors
 from pertnb.experiments import own, own_report, presets
 from pertnb.models import classifier_files, cvae, nets
 from pertnb.sets import sets
@@ -335,9 +336,9 @@ def test_headers(said, evil, learned, name):
     "One line that names the file and what is wrong with its header."
     info, part = HEADERS[name]
     folder = evil("camera")
-    tensors, header = paths.read_tensors(folder / "set.safetensors")
+    tensors, header = read_tensors(folder / "set.safetensors")
     about = json.loads(header["pertnb"]) | dict(info=info)
-    paths.write_tensors(folder / "set.safetensors", tensors, {"pertnb": json.dumps(about)})
+    write_tensors(folder / "set.safetensors", tensors, {"pertnb": json.dumps(about)})
     for command in QUICK:
         code, out, err = said(command, folder, *QUICK[command])
         assert (code, out, err.count("\n")) == (1, "", 1) and str(folder) in err and part in err, err

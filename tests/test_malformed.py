@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from pertnb import corruptions
 from pertnb.attack import attack
 from pertnb.core import paths, rows as stored
+from pertnb.core.files import atomic_write
 from pertnb.data import built_in, corrupted, images as data, pairs
 from pertnb.experiments import presets
 from pertnb.learn import learn, robust, train
@@ -311,7 +312,7 @@ def bad_cvae():
 
 
 def write_under(file):
-    with paths.atomic_write(file / "a.png") as tmp: tmp.write_bytes(b"")
+    with atomic_write(file / "a.png") as tmp: tmp.write_bytes(b"")
 
 
 def files(*folders): return {p: p.stat().st_mtime_ns for f in folders for p in f.rglob("*")}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from survive import child, ended
 from pertnb.report import tables as report
-from pertnb.core.paths import write_version
+from pertnb.core.files import write_version
 
 KILLS = 40
 SUFFIXES = [".csv", ".md", ".tex"]

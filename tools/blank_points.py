@@ -12,7 +12,8 @@ import pandas as pd
 import torch
 from statsmodels.stats.proportion import proportion_confint
 
-from pertnb.core.paths import atomic_write, package_root, provenance
+from pertnb.core.files import atomic_write
+from pertnb.core.paths import package_root, provenance
 from pertnb.core.random import make_generator
 from pertnb.data.pairs import to_float
 from pertnb.experiments import presets

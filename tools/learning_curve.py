@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from pertnb.core.paths import atomic_write, package_root, provenance
+from pertnb.core.files import atomic_write
+from pertnb.core.paths import package_root, provenance
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c import RobustSettings
 from pertnb.experiments.cifar10c_robust import KINDS, RobustCifar10C

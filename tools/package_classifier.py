@@ -18,7 +18,8 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from pertnb.core.paths import atomic_write, package_root, provenance, tables_dir
+from pertnb.core.files import atomic_write
+from pertnb.core.paths import package_root, provenance, tables_dir
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c import RobustSettings
 from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C

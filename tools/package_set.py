@@ -14,7 +14,8 @@ from pathlib import Path
 
 import torch
 
-from pertnb.core.paths import atomic_write, package_root, provenance, read_tensors
+from pertnb.core.files import atomic_write, read_tensors
+from pertnb.core.paths import package_root, provenance
 from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.experiments import presets

@@ -13,7 +13,8 @@ import argparse
 import pandas as pd
 import torch
 
-from pertnb.core.paths import atomic_write, provenance, repo_root
+from pertnb.core.files import atomic_write
+from pertnb.core.paths import provenance, repo_root
 from pertnb.core.random import make_generator
 from pertnb.data.pairs import evaluation_pairs, load_views, to_float
 from pertnb.measure.judging import is_correct

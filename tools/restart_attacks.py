@@ -18,7 +18,8 @@ from package_classifier import keep_common, landed_file, read_answers, write_row
 from pertnb.attack.attack import count_at_once
 from pertnb.attack.strong import attack_strongly
 from pertnb.core import memo
-from pertnb.core.paths import atomic_write, package_root, provenance
+from pertnb.core.files import atomic_write
+from pertnb.core.paths import package_root, provenance
 from pertnb.core.random import make_generator
 from pertnb.data.pairs import to_float
 from pertnb.experiments import presets

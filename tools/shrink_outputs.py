@@ -13,7 +13,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from pertnb.core.paths import atomic_write, repo_root
+from pertnb.core.files import atomic_write
+from pertnb.core.paths import repo_root
 from pertnb.report.plots import FEW_COLOURS, reduce_colours
 
 LARGE = 100_000  # characters of a photograph that becomes a JPEG

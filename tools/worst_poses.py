@@ -17,7 +17,8 @@ from statsmodels.stats.proportion import proportion_confint
 
 from pertnb.attack.attack import cross_entropy
 from pertnb.core.device import frozen
-from pertnb.core.paths import atomic_write, package_root, provenance
+from pertnb.core.files import atomic_write
+from pertnb.core.paths import package_root, provenance
 from pertnb.core.random import make_generator
 from pertnb.data.affine import draw_true_pairs, true_pairs
 from pertnb.experiments import presets

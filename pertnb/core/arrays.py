@@ -15,7 +15,8 @@ import tokenize
 from pathlib import Path
 import numpy as np
 import torch
-from .paths import atomic_write, digest
+from .files import atomic_write
+from .paths import digest
 
 # %% ../../nbs/api/core/01a_arrays.ipynb #055740c7
 def save_array(

@@ -14,8 +14,9 @@ from pathlib import Path
 import pandas as pd
 from safetensors.torch import load, save
 from .clock import check_time
+from .files import atomic_write, locked, sweep
 from .keys import Code, describe_input
-from .paths import atomic_write, digest, locked, runs_dir, sweep
+from .paths import digest, runs_dir
 from .probe import find_probe, keep_cost, outline, stand_in, stretch
 from .progress import tell_progress
 from .rows import join_rows, parse_rows, rows_text

@@ -10,7 +10,7 @@ import io
 from pathlib import Path
 import pandas as pd
 from .checks import check_columns
-from .paths import atomic_write
+from .files import atomic_write
 from .probe import find_probe
 
 # %% ../../nbs/api/core/00f_rows.ipynb #470d5b62

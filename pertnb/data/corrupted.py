@@ -22,7 +22,8 @@ from .. import corruptions
 from ..core import keys
 from ..core.arrays import UNREADABLE, call_once
 from ..core.checks import describe_value
-from ..core.paths import atomic_write, data_root, digest, write_error
+from ..core.files import atomic_write, write_error
+from ..core.paths import data_root, digest
 from ..core.progress import tell_progress
 from ..core.random import make_generator
 

@@ -18,9 +18,10 @@ import torch
 from PIL import Image
 from ..core.arrays import call_once, find_fault, open_array, read_info, save_array, stamp_files
 from ..core.checks import check_known
+from ..core.files import locked
 from ..core.names import quote_error
 from ..core.network import is_reachable, socket_timeout
-from ..core.paths import data_root, locked, shorten_path
+from ..core.paths import data_root, shorten_path
 from ..core.probe import find_probe
 from .built_in import PHOTOS, SPLITS, digits, photos
 from .pictures import PILLOW, Unsuitable, drop_alpha, find_suffix, read_header

@@ -18,7 +18,8 @@ from ..core.checks import check_labels, check_number, describe_value
 from .corrupted import check_corruptions, corrupted_file, extend_store, is_whole
 from .corrupted import let_go, official_cifar10c, open_corrupted
 from .images import load_images, published_order, random_pixels
-from ..core.paths import digest, locked
+from ..core.files import locked
+from ..core.paths import digest
 from ..core.probe import find_probe
 from ..core.random import make_generator
 

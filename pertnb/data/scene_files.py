@@ -18,7 +18,8 @@ import torch
 from PIL import Image
 from ..core.arrays import find_fault, open_array, read_info, stamp_files
 from ..core.checks import check_counts, check_known
-from ..core.paths import atomic_write, data_root, digest, locked, package_root, shorten_path
+from ..core.files import atomic_write, locked
+from ..core.paths import data_root, digest, package_root, shorten_path
 from ..core.random import make_generator
 from .illumination import CLASS_OF, MATERIAL_COLOURS, N_LIGHTS, Scenes, mip_size
 

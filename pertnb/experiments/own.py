@@ -21,8 +21,9 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from ..core.files import atomic_write
 from ..core.names import make_printable, quote_error
-from ..core.paths import atomic_write, runs_dir
+from ..core.paths import runs_dir
 from ..core.random import make_generator
 from ..core.rows import read_rows
 from ..data.camera import camera

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from ..certify.smoothing import is_certified
 from ..core.device import full_precision
-from ..core.paths import atomic_write
+from ..core.files import atomic_write
 from ..learn import robust
 from ..measure import judging, quality
 from ..sets.sets import project, with_radius

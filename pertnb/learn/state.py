@@ -10,7 +10,7 @@ __all__ = ['describe_checkpoint', 'save_state', 'load_weights', 'label_file', 'w
 import json
 from pathlib import Path
 import torch
-from ..core.paths import atomic_write, read_tensors, write_tensors
+from ..core.files import atomic_write, read_tensors, write_tensors
 
 # %% ../../nbs/api/learn/09b_state.ipynb #4925ab31
 def describe_checkpoint(

@@ -31,7 +31,7 @@ from ..core.device import COMPILE, as_written, choose_device, compile_module, fr
 from ..core.device import training_autocast, training_precision, widen_outputs
 from .muon import Muon
 from .parallel import share_batch_norm
-from ..core.paths import locked, read_tensors
+from ..core.files import locked, read_tensors
 from ..core.probe import find_probe
 from ..core.progress import tell_progress
 from ..core.random import make_generator

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 import torch
 from ..core.checks import check_affordable
-from ..core.paths import read_tensors, write_tensors
+from ..core.files import read_tensors, write_tensors
 from .nets import check_classifier, make_network
 
 # %% ../../nbs/api/models/04d_classifier_files.ipynb #15c7a9ae

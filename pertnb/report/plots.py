@@ -16,7 +16,8 @@ import torch
 from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image, PngImagePlugin
 from ..core.checks import describe_value
-from ..core.paths import atomic_write, figures_dir
+from ..core.files import atomic_write
+from ..core.paths import figures_dir
 from ..data.pictures import take_visible
 
 # %% ../../nbs/api/report/12_plots.ipynb #68970b29

@@ -21,7 +21,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 import pertnb
-from ..core.paths import repo_root, shorten_path, write_error
+from ..core.files import write_error
+from ..core.paths import repo_root, shorten_path
 from .site_pages import ORDER, cell_text, find_figure, find_table, keep_best, prepare_notebook
 from .site_pages import read_figures, read_heading, read_notebooks, read_tables
 from .site_pages import say_origin, write_thumbnail

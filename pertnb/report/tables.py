@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown
 from ..core.checks import check_columns
-from ..core.paths import package_root, tables_dir, write_version
+from ..core.files import write_version
+from ..core.paths import package_root, tables_dir
 
 # %% ../../nbs/api/report/13_report.ipynb #807788d3
 def read_paper():

@@ -23,7 +23,7 @@ from ..core.checks import check_affordable, check_number, describe_value
 from ..models.cvae import decoder_at, make_cvae
 from ..core.device import frozen, full_precision
 from ..data.pairs import to_float
-from ..core.paths import is_checkpoint, read_tensors, write_tensors
+from ..core.files import is_checkpoint, read_tensors, write_tensors
 from ..core.probe import run_all, stretch
 from ..core.random import choose_generator
 from ..core.plugins import find_object

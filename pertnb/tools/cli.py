@@ -161,7 +161,7 @@ def execute(
     progress=True, # a bar on stderr
 ):
     "Run a notebook by papermill and return the seconds; RuntimeError with the notebook's own last line if it fails."
-    from pertnb.core.paths import atomic_write
+    from pertnb.core.files import atomic_write
     begin = time.perf_counter()
     with atomic_write(out) as tmp:
         fault = run_cells(notebook, values, tmp, progress)

@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 import pandas as pd
+from ..core.files import atomic_write
 from ..core.names import PRESETS
-from ..core.paths import atomic_write, commit, notebooks_dir, package_root, runs_dir
+from ..core.paths import commit, notebooks_dir, package_root, runs_dir
 from ..report.tables import markdown_table
 from .cli import execute
 from .usage import Usage

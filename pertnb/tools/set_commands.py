@@ -100,8 +100,8 @@ def sample_command(args):
     from pertnb.experiments.own_splits import mix_classes
     from pertnb.report import set_plots
     from pertnb.data.pairs import to_float
+    from pertnb.core.files import atomic_write
     from pertnb.core.random import make_generator
-    from pertnb.core.paths import atomic_write
     matplotlib.use("Agg")
     if Path(args.out).suffix not in (".png", ".pdf"): raise Usage(f"--out is a .png or .pdf file, not {args.out}")
     if args.images:

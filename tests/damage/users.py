@@ -17,7 +17,7 @@ from pertnb.tools import cli, set_commands
 from pertnb.models import classifier_files
 from pertnb.models.cvae import make_cvae
 from pertnb.models.nets import make_classifier
-from pertnb.core.paths import read_tensors, write_tensors
+from pertnb.core.files import read_tensors, write_tensors
 from pertnb.sets.sets import PerturbationSet
 
 from .ways import ANY, CUT, change, flip, half, put_text, remove
