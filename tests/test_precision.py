@@ -7,7 +7,7 @@ import torch
 from pertnb.attack import strong
 from pertnb.learn import segment
 from pertnb.measure import judging
-from pertnb.measure import quality, theory
+from pertnb.measure import quality, set_bounds
 from pertnb.sets import sets
 from pertnb.attack.attack import attack_classifier, attack_in_training
 from pertnb.models.cvae import make_cvae
@@ -65,8 +65,8 @@ REPORTED = {
     "nearest": lambda p, m, x, t, y: dict(nearest=quality.measure_nearest(p, x, t, 3)),
     "is_correct": lambda p, m, x, t, y: dict(correct=judging.is_correct(m, x, y)),
     "latent_norms": lambda p, m, x, t, y: dict(norms=sets.latent_norms(p, *in_bytes(x, t))),
-    "posterior_moments": lambda p, m, x, t, y: dict(errors=theory.posterior_moments(p, x, t, make_generator("moments"), 2)[2].tolist()),
-    "measure_random_errors": lambda p, m, x, t, y: dict(errors=theory.measure_random_errors(p, x, t, make_generator("errors"), 2).tolist()),
+    "posterior_moments": lambda p, m, x, t, y: dict(errors=set_bounds.posterior_moments(p, x, t, make_generator("moments"), 2)[2].tolist()),
+    "measure_random_errors": lambda p, m, x, t, y: dict(errors=set_bounds.measure_random_errors(p, x, t, make_generator("errors"), 2).tolist()),
     "attack_maps": lambda p, m, x, t, y: dict(enumerate(segment.attack_maps(p, Maps(m).eval(), x, mapped(y), [1., 2.], 3))),
 }
 

@@ -21,7 +21,7 @@ from ..core.random import make_generator
 from . import presets
 from .section import Section, step
 from ..learn.learn import learn_truth
-from ..measure import theory
+from ..measure import set_bounds, theory, unbounded
 from ..measure.excess import distance_to_views, views_to_float
 from ..models.cvae import CVAE
 from ..sets.sets import PerturbationSet, packaged_set, with_radius
@@ -47,7 +47,7 @@ FORMS = "moments", "thresholds", "paper" # of Theorem 2
 
 
 def smallest_radius(
-    model, # theory.LinearGaussian
+    model, # set_bounds.LinearGaussian
     delta, # error (n,)
 ):
     "The least r with an error of at most delta within ‖z‖ <= r, (n,), by bisection."
@@ -67,9 +67,9 @@ def linear_rows(
     seed,  # of the pairs
 ):
     "Medians over pairs of the bounds and of the truth; ValueError where a bound is violated."
-    model = theory.LinearGaussian(np.full(k, np.sqrt(np.expm1(K))), 2 * k, n, seed)
+    model = set_bounds.LinearGaussian(np.full(k, np.sqrt(np.expm1(K))), 2 * k, n, seed)
     r = theory.mahalanobis_radius(k, alpha)
-    rows = theory.bound_pairs(*model.posterior(), model.error(), 2 * k, r, alpha)
+    rows = set_bounds.bound_pairs(*model.posterior(), model.error(), 2 * k, r, alpha)
     truth = np.log10(model.expected(r))
     least = model.nearest(rows.eps_moments.values)
     holds = (model.nearest(rows.eps.values) <= rows.delta) & (least <= rows.delta) & (truth <= rows.log10_moments)
@@ -150,7 +150,7 @@ def measure(self: Bounds,
     "Write the bounds and the measured errors of one set, one row per pair; returns the number of pairs."
     (pset, x, x_tilde), s = self.sets()[row], self.settings
     gen = make_generator("theory", self.seed)
-    rows = theory.evaluate_bounds(pset, x, x_tilde, gen, s.alpha, s.n_points, s.pgd_steps)
+    rows = set_bounds.evaluate_bounds(pset, x, x_tilde, gen, s.alpha, s.n_points, s.pgd_steps)
     rows = rows.assign(row=row, k=pset.latent, m=x[0].numel(), selected=pset.eps)
     return len(self.keep(row, rows))
 
@@ -200,13 +200,14 @@ def measure_radii(self: Bounds):
     moments, m, by_radius, by_alpha = self.moments(), x[0].numel(), [], []
     for r in pset.eps * RADII:
         ball = with_radius(pset, r)
-        expected = theory.measure_random_errors(ball, x, x_tilde, make_generator("radii", s.seed), s.n_points).mean(1)
+        gen = make_generator("radii", s.seed)
+        expected = set_bounds.measure_random_errors(ball, x, x_tilde, gen, s.n_points).mean(1)
         least = theory.necessary_subset(ball, x, x_tilde, s.pgd_steps)
-        bounds = theory.bound_pairs(*moments, m, r, s.alpha)
+        bounds = set_bounds.bound_pairs(*moments, m, r, s.alpha)
         medians = {form: (bounds[f"log10_{form}"] - np.log10(m)).median() for form in FORMS}
         by_radius.append(dict(r=r, least=least.mean() / m, expected=np.log10(expected / m).mean(), **medians))
     for alpha in ALPHAS:
-        means = theory.bound_pairs(*moments, m, pset.eps, alpha)[["eps", "eps_moments", "delta"]].mean()
+        means = set_bounds.bound_pairs(*moments, m, pset.eps, alpha)[["eps", "eps_moments", "delta"]].mean()
         by_alpha.append(dict(alpha=alpha, **means / [1, 1, m]))
     self.keep("radii", pd.DataFrame(by_radius))
     self.keep("alphas", pd.DataFrame(by_alpha))
@@ -216,7 +217,7 @@ def measure_radii(self: Bounds):
 def moments(self: Bounds):
     "Posterior moments of the first set's pairs."
     pset, x, x_tilde = next(iter(self.sets().values()))
-    return theory.posterior_moments(pset, x, x_tilde, make_generator("moments", self.seed), self.settings.n_points)
+    return set_bounds.posterior_moments(pset, x, x_tilde, make_generator("moments", self.seed), self.settings.n_points)
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #6bf19e7a
 def judge_theorem1(
@@ -297,7 +298,7 @@ def measure_painted(self: Bounds):
     "PGD AE, EAE and excess of the set as in the paper and of a painted one: a DataFrame, one row per set."
     pset, s, i = packaged_set("cifar10c_small").to(self.device), self.settings, self.test.index
     x, x_tilde = evaluation_pairs(self.test)[:2]
-    mu, sigma, _ = theory.posterior_moments(pset, x, x_tilde, make_generator("moments", s.seed), n=1)
+    mu, sigma, _ = set_bounds.posterior_moments(pset, x, x_tilde, make_generator("moments", s.seed), n=1)
     active = (sigma**2).mean(0) < 0.9
     lengths = np.linalg.norm(mu * active, axis=1)
     r = min(1.001 * lengths.max(), 0.95 * pset.eps)
@@ -306,7 +307,7 @@ def measure_painted(self: Bounds):
     end[:, int((sigma**2).mean(0).argmin())] = pset.eps
     rows = []
     for name, one in (("set", pset), ("painted", paint_beyond(pset, torch.tensor(active, device=self.device), r))):
-        random = theory.measure_random_errors(one, x, x_tilde, make_generator("painted", s.seed), s.n_points)
+        random = set_bounds.measure_random_errors(one, x, x_tilde, make_generator("painted", s.seed), s.n_points)
         least = theory.necessary_subset(one, x, x_tilde, s.pgd_steps)
         point = one.perturb(views[0].to(self.device), end.to(self.device)).cpu()
         rows.append(dict(row=name, pgd_ae=least.mean() / x[0].numel(), eae=random.mean() / x[0].numel(),
@@ -322,7 +323,7 @@ def judge_painted(
 ):
     "Sentences: what the first two properties say of both sets, and what the third one says."
     a, known = found.set_index("row"), found.attrs
-    share = theory.mass_beyond(known["r"], known["active"])
+    share = unbounded.mass_beyond(known["r"], known["active"])
     def errors(name):
         v = a.loc[name]
         return f"PGD AE {v.pgd_ae:.5f}, EAE {v.eae:.5f}, excess at that point {v.excess:.3f}"

@@ -6,21 +6,14 @@
 __all__ = ['log_normal', 'log_likelihood', 'necessary_subset', 'check_alpha', 'mahalanobis_radius', 'mass_within',
            'log_mass_within', 'ball_min', 'lemma1', 'lemma2', 'to_prior_units', 'thresholds', 'lemma3', 'log_ratio',
            'lemma4_log_h', 'lemma4_log_h_paper', 'corollary1_log_H', 'corollary1_log_H_paper', 'corollary1_log_H_best',
-           'threshold_R', 'theorem1', 'largest_norm', 'log_H_ball', 'theorem2_log', 'truncated_variance', 'spike',
-           'spike_mean', 'mass_beyond', 'excess_nearby', 'LinearGaussian', 'posterior_moments', 'bound_pairs',
-           'measure_random_errors', 'evaluate_bounds']
+           'threshold_R', 'theorem1', 'largest_norm', 'log_H_ball', 'theorem2_log', 'truncated_variance']
 
 # %% ../../nbs/api/measure/17_theory.ipynb #2503d237
-from dataclasses import dataclass
 import numpy as np
-import pandas as pd
-import torch
 from scipy.special import gammaln, hyp1f1, wrightomega, xlogy
 from scipy.stats import chi2
-from ..core.checks import check_counts, check_number
-from ..core.device import full_precision
-from .quality import measure_nearest, split_pairs
-from ..sets.sets import sample_ball
+from ..core.checks import check_counts
+from .quality import measure_nearest
 
 # %% ../../nbs/api/measure/17_theory.ipynb #9b6f28be
 def log_normal(
@@ -282,160 +275,3 @@ def truncated_variance(
     x = np.where(inner > 1e-200, 0, np.square(r) / 2) # as in log_mass_within
     series = x / (a + 1) * hyp1f1(1, a + 2, x) / hyp1f1(1, a + 1, x)
     return np.where(inner > 1e-200, inner / np.maximum(whole, 1e-200), series)[()]
-
-# %% ../../nbs/api/measure/17_theory.ipynb #738b89b9
-def spike(
-    z, # any shape
-    a, # height, > 0
-):
-    "delta_a(z): a - a³|z| where |z| < 1/a², else 0 (fig:lineardelta)."
-    return np.maximum(a - a**3 * np.abs(z), 0)
-
-
-def spike_mean(
-    a, # height, > 0
-):
-    "E[delta_a(z)] for z ~ N(0, 1), in closed form."
-    t = 1 / a**2
-    return 2 * a * (chi2.cdf(t**2, 1) / 2) + 2 * a**3 * np.expm1(-t**2 / 2) / np.sqrt(2 * np.pi)
-
-# %% ../../nbs/api/measure/17_theory.ipynb #73e46d96
-def mass_beyond(
-    r,      # radius in the active dimensions
-    active, # dimensions that the decoder uses
-):
-    "Share of a normal distribution's points whose part in the active dimensions is longer than r."
-    check_number("r", r)
-    check_counts(active=active)
-    return float(chi2.sf(r**2, active))
-
-# %% ../../nbs/api/measure/17_theory.ipynb #5bbe588b
-def excess_nearby(
-    excess,   # mean squared error per value to the nearest real view, at a point
-    slope,    # largest change of the decoder, root mean squared per value, per unit of u
-    distance, # in u
-):
-    "The most that the excess can be at this distance."
-    return (np.sqrt(excess) + slope * distance)**2
-
-# %% ../../nbs/api/measure/17_theory.ipynb #eeda63f7
-@dataclass(frozen=True)
-class LinearGaussian:
-    "x = y + W z + noise, and n pairs drawn from this model itself."
-    d: np.ndarray # lengths of W's columns, which are orthogonal (k,)
-    m: int        # values in x, at least k
-    n: int = 100  # pairs
-    seed: int = 0
-
-    def pairs(self):
-        "c = W^T (x - y) / d, (n, k), and ‖x - y‖² outside W's columns, (n,): all of x that matters."
-        g = np.random.default_rng(self.seed)
-        k = len(self.d)
-        signal = self.d * g.normal(size=(self.n, k))
-        c = signal + g.normal(size=(self.n, k))
-        return c, g.chisquare(self.m - k, self.n) if self.m > k else np.zeros(self.n)
-
-    def posterior(self):
-        "mu and sigma of the exact posterior, in the prior's units, (n, k) each."
-        s2 = 1 / (1 + self.d**2)
-        c, _ = self.pairs()
-        return s2 * self.d * c, np.broadcast_to(np.sqrt(s2), c.shape)
-
-    def error(self):
-        "E_q‖g(z, y) - x‖² under the posterior, (n,)."
-        (c, rest), (mu, sigma) = self.pairs(), self.posterior()
-        return ((c - self.d * mu)**2 + self.d**2 * sigma**2).sum(1) + rest
-
-    def nearest(self, r):
-        "The least ‖g(z, y) - x‖² over ‖z‖ <= r, (n,)."
-        c, rest = self.pairs()
-        return ball_min(np.broadcast_to(self.d**2, c.shape), -self.d * c, r) + (c**2).sum(1) + rest
-
-    def expected(self, r):
-        "E‖g(z, y) - x‖² over the prior truncated to radius r, (n,)."
-        c, rest = self.pairs()
-        return (c**2).sum(1) + rest + (self.d**2).sum() * truncated_variance(len(self.d), r)
-
-# %% ../../nbs/api/measure/17_theory.ipynb #70f8fb9e
-@full_precision()
-@torch.no_grad()
-def posterior_moments(
-    pset,      # PerturbationSet
-    x,         # conditions (N, C, H, W), uint8 or float in [0, 1]
-    x_tilde,   # perturbed images (N, C, H, W)
-    generator, # torch.Generator on the CPU
-    n=8,       # points of the posterior per pair
-    batch_size=250,
-):
-    "mu, sigma (N, K) in the prior's units, and E_q‖g(z, x) - x_tilde‖² (N,): NumPy, float64."
-    check_counts(n=n)
-    noise = torch.randn(n, len(x), pset.latent, generator=generator)
-    out = []
-    for a, b, v in split_pairs(pset, x, x_tilde, batch_size, noise.transpose(0, 1)):
-        prior = pset.prior(a)
-        mean, logvar = pset.cvae.posterior(a, b)
-        mu, sigma = to_prior_units(mean, (logvar / 2).exp(), *prior)
-        points = (pset.perturb(a, mu + sigma * w, prior) for w in v.unbind(1))
-        errors = [(point - b).square().flatten(1).sum(1) for point in points]
-        out.append([t.double().cpu().numpy() for t in (mu, sigma, torch.stack(errors).mean(0))])
-    return tuple(map(np.concatenate, zip(*out)))
-
-# %% ../../nbs/api/measure/17_theory.ipynb #d1fcbac8
-def bound_pairs(
-    mu,    # from posterior_moments (N, K)
-    sigma, # from posterior_moments (N, K)
-    error, # E_q‖g(z, x) - x_tilde‖² (N,)
-    m,     # values in an image
-    r,     # radius of the set, for Theorem 2
-    alpha, # for Theorem 1
-):
-    "One row per pair: R, K, norm; eps, eps_moments, delta of Theorem 1; log10 of Theorem 2's bound for three H."
-    R = threshold_R(error, m)
-    K = np.maximum(thresholds(mu, sigma), 0)
-    k = mu.shape[1]
-    eps, delta = theorem1(R, K, m, alpha)
-    rows = dict(R=R, error=error, sum_K=K.sum(1), largest_K=K.max(1), norm=np.linalg.norm(mu, axis=1),
-                eps=eps, delta=delta, eps_moments=largest_norm(mu, sigma, mahalanobis_radius(k, alpha)))
-    constants = dict(paper=corollary1_log_H_paper(r, K).sum(1),
-                     thresholds=corollary1_log_H(r, K).sum(1),
-                     moments=log_H_ball(mu, sigma, r))
-    for name, log_H in constants.items(): rows[f"log10_{name}"] = theorem2_log(R, log_H, m, k, r) / np.log(10)
-    return pd.DataFrame(rows)
-
-# %% ../../nbs/api/measure/17_theory.ipynb #76fc01dc
-@full_precision()
-@torch.no_grad()
-def measure_random_errors(
-    pset,      # PerturbationSet
-    x,         # conditions (N, C, H, W), uint8 or float in [0, 1]
-    x_tilde,   # perturbed images (N, C, H, W)
-    generator, # torch.Generator on the CPU
-    n=5,       # points of the set per pair
-    batch_size=250,
-):
-    "‖g(z, x) - x_tilde‖² at n random points of each pair's set, (N, n): NumPy, float64."
-    check_counts(n=n)
-    u = sample_ball(len(x) * n, pset.latent, pset.eps, generator).view(len(x), n, -1)
-    out = []
-    for a, b, v in split_pairs(pset, x, x_tilde, batch_size, u):
-        at = pset.at(a)
-        errors = [(at(w) - b).square().flatten(1).sum(1) for w in v.unbind(1)]
-        out.append(torch.stack(errors, 1).double().cpu().numpy())
-    return np.concatenate(out)
-
-# %% ../../nbs/api/measure/17_theory.ipynb #396e3e14
-def evaluate_bounds(
-    pset,      # PerturbationSet
-    x,         # conditions (N, C, H, W), uint8 or float in [0, 1]
-    x_tilde,   # perturbed images (N, C, H, W)
-    generator, # torch.Generator on the CPU
-    alpha=0.5, # for Theorem 1
-    n=8,       # points of the posterior, and of the set, per pair
-    steps=50,  # of PGD
-):
-    "`bound_pairs`, and as measured: least (by PGD), expected, log_likelihood; errors summed over an image."
-    m = x[0].numel()
-    errors = measure_random_errors(pset, x, x_tilde, generator, n)
-    rows = bound_pairs(*posterior_moments(pset, x, x_tilde, generator, n), m, pset.eps, alpha)
-    least = necessary_subset(pset, x, x_tilde, steps)
-    return rows.assign(least=least, expected=errors.mean(1), log_likelihood=log_likelihood(errors, m))

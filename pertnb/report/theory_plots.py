@@ -10,7 +10,7 @@ __all__ = ['RED', 'BLUE', 'TEAL', 'LEMMA4_CASES', 'LINEAR_PARAMETERS', 'LINEAR_Q
 # %% ../../nbs/api/report/12a_theory_plots.ipynb #92313297
 import matplotlib.pyplot as plt
 import numpy as np
-from ..measure import theory
+from ..measure import theory, unbounded
 from . import plots
 
 # %% ../../nbs/api/report/12a_theory_plots.ipynb #2689ec5f
@@ -84,12 +84,12 @@ def draw_spike(
     with plots.styled():
         fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
         for height, shade in zip(heights, plt.cm.viridis(np.linspace(.1, .85, len(heights)))):
-            left.plot(z, theory.spike(z, height), color=shade, label=f"a = {height}")
+            left.plot(z, unbounded.spike(z, height), color=shade, label=f"a = {height}")
         left.set(xlabel="z", ylabel="δₐ(z)")
         left.legend()
         right.plot(a, a, color="#b3267a", label="maximum, a")
         right.plot(a, 1 / a, color="0.5", linestyle="--", label="the paper's bound of the mean, 1/a")
-        right.plot(a, theory.spike_mean(a), color=BLUE, label="mean under N(0, 1)")
+        right.plot(a, unbounded.spike_mean(a), color=BLUE, label="mean under N(0, 1)")
         right.set(xscale="log", yscale="log", xlabel="a")
         right.legend()
     return fig
