@@ -83,12 +83,17 @@ def read_restarts(section):
     return broken_by, int(rows.restarts.min())
 
 
+def is_standing(broken_by, restarts):
+    "Whether each image withstands so many restarts."
+    return (broken_by == 0) | (broken_by > restarts)
+
+
 def tabulate(broken_by, restarts):
     "A line per method: accuracy (%) after some numbers of restarts, with a 95% interval after all."
     shown = [r for r in SHOWN if r < restarts] + [restarts]
     lines = {}
     for method, by in broken_by.items():
-        held = {r: ((by == 0) | (by > r)) for r in shown}
+        held = {r: is_standing(by, r) for r in shown}
         cells = {str(r): f"{100 * ok.mean():.1f}" for r, ok in held.items()}
         low, high = proportion_confint(held[restarts].sum(), len(by), method="wilson")
         lines[robust.METHODS[method]] = cells | {"95% interval": f"{100 * low:.1f} to {100 * high:.1f}"}
@@ -97,7 +102,7 @@ def tabulate(broken_by, restarts):
 
 def rank(broken_by, restarts):
     "A sentence for each pair of neighbours in the order after all restarts."
-    held = {m: (by == 0) | (by > restarts) for m, by in broken_by.items()}
+    held = {m: is_standing(by, restarts) for m, by in broken_by.items()}
     order = sorted(held, key=lambda m: -held[m].mean())
     return [judging.compare(held[a], held[b], robust.METHODS[a], robust.METHODS[b]) for a, b in zip(order, order[1:])]
 
