@@ -19,7 +19,7 @@ from pertnb.attack.attack import count_at_once
 from pertnb.attack.strong import attack_strongly
 from pertnb.core import memo
 from pertnb.core.files import atomic_write
-from pertnb.core.paths import package_root, provenance
+from pertnb.core.paths import commit, device_name, package_root
 from pertnb.core.random import make_generator
 from pertnb.data.pairs import to_float
 from pertnb.experiments import presets
@@ -53,7 +53,7 @@ def find_standing(section, method, eps):
 
 
 def attack_method(section, method, restarts):
-    "Attack what stands, and write a row per attacked image: image, broken_by (1: before), restarts."
+    "Attack what stands, and write a row per attacked image: image, broken_by (1: before), and what made it."
     s, pset = section.robust, section.set(section.robust)
     model, (x, y) = packaged_classifier(method).to(section.device), section.test_images(s.n_test)
     standing = find_standing(section, method, pset.eps)
@@ -69,18 +69,20 @@ def attack_method(section, method, restarts):
     begin = time.perf_counter()
     found = memo.make_rows(kept, "attacked", standing.index[standing].tolist(), work, CHUNK)
     broken_by = found.set_index("image").broken_by.reindex(standing.index, fill_value=1)
-    write_rows(section, broken_by.reset_index().assign(restarts=restarts), f"restarts_{method}")
+    made = dict(restarts=restarts, commit=commit(), device=device_name(section.device))
+    write_rows(section, broken_by.reset_index().assign(**made), f"restarts_{method}")
     print(f"{method}: {time.perf_counter() - begin:.0f} s", flush=True)
 
 
 def read_restarts(section):
-    "{method: Series by image: the restart that broke it, 0 where none did}, and the number of restarts of all."
+    "{method: Series by image: the restart that broke it, 0 where none did}, restarts, {commit:, device:} of all."
     parts = {m: landed_file(section, f"restarts_{m}") for m in robust.METHODS}
     parts = {m: pd.read_csv(path) for m, path in parts.items() if path.exists()}
     rows = pd.concat([part.assign(method=m, kind="worst") for m, part in parts.items()])
     rows = keep_common(rows)
     broken_by = {m: g.set_index("image").broken_by for m, g in rows.groupby("method", sort=False)}
-    return broken_by, int(rows.restarts.min())
+    made = {what: "; ".join(rows[what].unique()) for what in ("commit", "device")}
+    return broken_by, int(rows.restarts.min()), made
 
 
 def is_standing(broken_by, restarts):
@@ -107,15 +109,15 @@ def rank(broken_by, restarts):
     return [judging.compare(held[a], held[b], robust.METHODS[a], robust.METHODS[b]) for a, b in zip(order, order[1:])]
 
 
-def describe(section, broken_by, restarts, source):
-    "The log, in Markdown."
+def describe(section, broken_by, restarts, made):
+    "The log, in Markdown; `made`: commits and devices of the attacks."
     s, n = section.robust, len(next(iter(broken_by.values())))
     sentences = "\n".join(f"- {sentence}" for sentence in rank(broken_by, restarts))
     return f"""# More restarts at the full radius, preset overnight
 
-Made by `python tools/restart_attacks.py`: data cifar10, seed {source["seed"]}, the packaged set and the packaged
-classifiers (one training each), {n} test images, radius {section.set(s).eps:.1f}; float32, {source["device"]}, commit
-{source["commit"]}. Accuracy (%) in the worst case, by the number of restarts. One restart is the worst case of
+Made by `python tools/restart_attacks.py`: data cifar10, seed {section.seed}, the packaged set and the packaged
+classifiers (one training each), {n} test images, radius {section.set(s).eps:.1f}; float32, {made["device"]}; attacked
+at commit {made["commit"]}. Accuracy (%) in the worst case, by the number of restarts. One restart is the worst case of
 table:cifar10c_robustness: {s.pgd_steps} steps of PGD from the centre, and {s.strong_steps} of AutoPGD from a random
 point of the ball on each of two losses (cross-entropy, DLR). Each further restart is AutoPGD on both losses from
 another random point, on the images that are still classified correctly.
@@ -138,13 +140,9 @@ def main():
     parser.add_argument("--restarts", type=int, default=10)
     args = parser.parse_args()
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")))
-    begin = time.perf_counter()
     if args.methods:
         for method in robust.check_methods(args.methods): attack_method(section, method, args.restarts)
-    broken_by, restarts = read_restarts(section)
-    n = len(next(iter(broken_by.values())))
-    source = provenance(section.preset, section.data, section.seed, n, time.perf_counter() - begin, section.device)
-    log = describe(section, broken_by, restarts, source)
+    log = describe(section, *read_restarts(section))
     with atomic_write(package_root().parent / "logs" / "restarts_overnight.md") as tmp: tmp.write_text(log)
     print(log)
 

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_METHODS', 'STAGE_METHODS', 'FROM_NOTHING',
-           'PLAIN_ATTACK', 'PAPER_ROBUST', 'ROBUST_PRESETS', 'CERTIFIED_PRESETS', 'ImageSettings', 'FitSettings',
-           'ClassifierSettings', 'PatchSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings', 'parse_further',
-           'check_next', 'Trainings', 'RobustSettings', 'CertifiedSettings']
+           'PLAIN_ATTACK', 'PAPER_ROBUST', 'ROBUST_PRESETS', 'OWN_FIELDS', 'CERTIFIED_PRESETS', 'ImageSettings',
+           'FitSettings', 'ClassifierSettings', 'PatchSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings',
+           'parse_further', 'check_next', 'Trainings', 'RobustSettings', 'CertifiedSettings']
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90e941bf
 from dataclasses import dataclass, fields, replace
@@ -202,6 +202,11 @@ ROBUST_PRESETS = dict(
     paper=dict(PAPER_ROBUST, n_test=10_000, n_quartiles=10_000, n_judged=10_000, epochs_standard=100., epochs=100.,
                lr=0.2))
 
+# %% ../../nbs/api/experiments/03_cifar10c.ipynb #fa58d083
+OWN_FIELDS = """batch_size micro lr lr_warm peak weight_decay average smoothing pad reflect alternate erase classifier
+    width patch real real_pairs part kept codes train_steps train_step_size pixel_steps random_start
+    taught""".split() # those that one training may have for itself
+
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #035f3e07
 def parse_further(
     text, # "method:passes", and ":field=value" for each field that is another in this training
@@ -241,9 +246,9 @@ class Trainings:
         return [self.further[k] for k in self.places(method)]
 
     def changed(self, texts):
-        "The settings of one training: these, with other values {field: text} of numbers or of the classifier."
-        kinds = {f.name: f.type for f in fields(self) if f.type in (int, float)} | dict(classifier=str)
-        for name in texts: check_known("parameter", name, kinds)
+        "The settings of one training: these, with other values {field: text} of some of OWN_FIELDS."
+        for name in texts: check_known("parameter", name, OWN_FIELDS)
+        kinds = {f.name: f.type for f in fields(self)}
         values = {name: check_element(name, kinds[name], text) for name, text in texts.items()}
         return replace(self, further=(), **values)
 

@@ -79,8 +79,9 @@ def check_element(
     kind,  # type
     value, # of this type, or its text: `-p widths 16,24` gives text
 ):
-    "The element as this type; ValueError if it can't be one."
-    if isinstance(value, str):
+    "The element as this type, of bool 0 or 1; ValueError if it can't be one."
+    if kind is bool: value = {"0": False, "1": True}.get(value, value)
+    elif isinstance(value, str):
         with suppress(ValueError): value = kind(value) # check_type says what was expected
     return check_type(name, kind, value)
 
