@@ -37,7 +37,7 @@ PARTS = dict(cvae=CvaeSettings, robust=RobustSettings, certified=CertifiedSettin
 
 
 class RobustCifar10C(Section):
-    "A set of corruptions, and classifiers that are trained in it: notebooks 04 and 05."
+    "A set of corruptions, and classifiers that are trained in it: the steps of notebook 05."
     anew = () # methods that are trained even if the package has their classifiers
     def __init__(self,
         settings,    # of 04, 05 or 06

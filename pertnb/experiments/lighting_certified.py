@@ -69,7 +69,7 @@ class CertifiedTables(CertifiedMaps):
     "Notebook 09: what the certificates say of all test images."
 
     def tell_draws(self):
-        "Whether the draws suffice for the full radius of all pixels of a map at once, in one sentence."
+        "How many draws the full radius of all pixels of a map at once would take, in two sentences."
         s, pixels = self.settings, self.images()[1][0].numel()
         wanted = count_map_draws(s.n, s.alpha, pixels)
         return (f"σ = {self.sigma:.2f} is what {s.n:,} draws that all agree need for the full radius of one pixel. "
