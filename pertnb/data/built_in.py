@@ -40,7 +40,7 @@ def read_photo(
         raise FileNotFoundError(f"{PHOTOS[name]} is missing: "
                                 "install scikit-image>=0.22 and scikit-learn, which ship it")
     with Image.open(path) as image: photo = image.convert("RGB")
-    photo.thumbnail((640, 640), Image.Resampling.BILINEAR) # the two largest are of finer grain than the others
+    photo.thumbnail((640, 640), Image.Resampling.BILINEAR) # the largest have finer grain than the others
     return np.array(photo)
 
 # %% ../../nbs/api/data/01_built_in.ipynb #02c840e6
@@ -59,7 +59,7 @@ def photo_region(
 # %% ../../nbs/api/data/01_built_in.ipynb #4ebeb87d
 def crops(
     region,    # (H, W, 3), uint8
-    scale,     # by which it is reduced
+    scale,     # factor by which it is reduced
     n,         # number of crops
     generator, # of their places
     size=32,   # pixels per side
@@ -76,9 +76,9 @@ def crops(
 def photos(
     split,  # "train" or "test"
     n=None, # number of images; default 4,000 or 500
-    seed=0, # of scales, places and order
+    seed=0, # of places and order
 ):
-    "The built-in set: n crops, equally many of each photograph and in random order; uint8 (n, 3, 32, 32), labels (n,)."
+    "n crops in random order, uint8 (n, 3, 32, 32), and labels (n,); classes are of equal size if 50 divides n."
     check_known("split", split, SPLITS)
     if n is not None: check_counts(n=n)
     n = n or {"train": 4000, "test": 500}[split]

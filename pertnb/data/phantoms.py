@@ -33,7 +33,7 @@ def draw_ellipse(
     tilt=None, # radians (n,)
     soft=1.5,  # pixels from inside to outside
 ):
-    "Masks (n, 64, 64) from 0 to 1."
+    "Masks of ellipses, (n, 64, 64), from 0 outside to 1 inside."
     axis = torch.arange(PHANTOM_SIDE, dtype=torch.float32)
     at = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1) - centre[:, None, None]
     if tilt is not None:
@@ -48,7 +48,7 @@ def paint(
     mask, # (n, 64, 64)
     value, # a number, or (n, 64, 64)
 ):
-    "The images with the value where the mask is 1."
+    "The images, (n, 64, 64), with the value where the mask is 1 and mixed where it is between 0 and 1."
     return x * (1 - mask) + mask * value
 
 # %% ../../nbs/api/data/26a_phantoms.ipynb #26ac93d4
@@ -116,7 +116,7 @@ def blur_phantoms(
     x,     # (n, 1, 64, 64)
     width, # of the Gaussian, pixels (n,)
 ):
-    "Each image under its own blur."
+    "Each image with its own blur, (n, 1, 64, 64)."
     n, at = len(x), torch.arange(-4, 5)
     weights = (-at**2 / (2 * width[:, None]**2)).exp()
     weights = weights / weights.sum(1, keepdim=True)
@@ -127,10 +127,10 @@ def blur_phantoms(
 
 def add_ghost(
     x,     # (n, 1, 64, 64)
-    share, # of the light that the ghost has (n,)
+    share, # of the ghost in the light (n,)
     shift, # in columns (n,)
 ):
-    "Each image with a shifted copy of itself."
+    "Each image mixed with a shifted copy of itself, (n, 1, 64, 64)."
     columns = (torch.arange(x.shape[3]) - shift[:, None]) % x.shape[3]
     ghost = x.gather(3, columns[:, None, None].expand(x.shape))
     return x + share[:, None, None, None] * (ghost - x)

@@ -144,7 +144,7 @@ def build_room(
     rng,  # NumPy generator
     size, # width, depth, height
 ):
-    "Six slabs around the room, whose floor is at height 0 and whose middle is at (0, 0)."
+    "Six slabs around a room whose floor is at height 0 and whose middle is at (0, 0)."
     w, d, h = size
     t = .1 # thickness
     wall, side = str(rng.choice(WALLS)), str(rng.choice(WALLS))
@@ -242,7 +242,7 @@ def flash_aims():
     for i, (yaw, pitch) in zip(FRONTAL, np.radians(FRONTAL_ANGLES)):
         out[i] = np.sin(yaw) * np.cos(pitch), np.sin(pitch), np.cos(yaw) * np.cos(pitch)
     rest = [i for i in range(N_LIGHTS) if i not in FRONTAL]
-    y = np.linspace(.95, -.15, 60) # the others lie on a spiral of even density
+    y = np.linspace(.95, -.15, 60) # heights of a spiral of even density
     turn = np.arange(60) * np.pi * (3 - 5**.5)
     r = np.sqrt(1 - y**2)
     points = np.stack([r * np.cos(turn), y, r * np.sin(turn)], 1)

@@ -21,7 +21,7 @@ def render_guides(
     scene,  # from build_scene
     spp=16, # rays per pixel
 ):
-    "What has no grain in any light: colours in [0, 1] and directions of the surfaces, each float32 (H, W, 3)."
+    "Albedo in [0, 1] and normals of the surfaces, each float32 (H, W, 3)."
     mi, _ = load_renderer()
     integrator = mi.load_dict(dict(type="aov", aovs="albedo:albedo,normal:sh_normal"))
     guides = np.array(mi.render(scene, integrator=integrator, spp=spp))
@@ -65,9 +65,9 @@ def double_image(
 def smooth_together(
     radiance, # (K, H, W, 3)
     guides,   # from render_guides
-    stray=.01, # part of the mean brightness, added to both sides of a ratio
+    stray=.01, # s, as a part of the mean brightness
 ):
-    "Images of a scene without grain: details are those of their mean, the light is each image's own."
+    "Images without grain, (K, H, W, 3): the details are those of their mean, the brightness is each image's own."
     level = np.maximum(radiance.mean((1, 2, 3), keepdims=True), 1e-12)
     whole = smooth_image((radiance / level).mean(0), guides)
     small, small_guides = halve_image(whole), [halve_image(g) for g in guides]
@@ -88,7 +88,7 @@ def denoise(
     if not quick: return np.stack([smooth_image(r, guides) for r in radiance])
     aimed = np.isin(np.arange(N_LIGHTS), FRONTAL)
     out = np.empty_like(radiance)
-    out[aimed] = [smooth_image(r, guides, "Fast") for r in radiance[aimed]] # their shadows are sharp
+    out[aimed] = [smooth_image(r, guides, "Fast") for r in radiance[aimed]]
     out[~aimed] = smooth_together(radiance[~aimed], guides)
     return out
 
@@ -101,7 +101,7 @@ def develop(
     "sRGB images, uint8 (K, 3, H, W)."
     if ball.any(): bright = np.percentile(radiance[:, ball].mean(-1), 95, axis=1)
     else: bright = np.percentile(radiance.mean(-1), 70, axis=(1, 2))
-    dark = np.percentile(radiance.mean(-1), 30, axis=(1, 2)) # a ball in the shade must not burn the rest out
+    dark = np.percentile(radiance.mean(-1), 30, axis=(1, 2)) # the limit if the ball is in the shade
     scale = np.minimum(gray / np.maximum(bright, 1e-9), .6 / np.maximum(dark, 1e-9))
     v = np.clip(radiance * scale[:, None, None, None].astype(radiance.dtype), 0, 1)
     v = np.where(v <= .0031308, 12.92 * v, 1.055 * np.maximum(v, 1e-9)**(1 / 2.4) - .055)
@@ -112,14 +112,14 @@ def render_scene(
     seed,    # of scene and looks
     mip,     # 5: 125 x 187 pixels
     spp=256, # paths per pixel
-    paths=0, # another number: other paths through the same scene
+    paths=0, # with another number, other paths through the same scene
 ):
     "Images uint8 (25, 3, H, W) and indices of MATERIALS uint8 (H, W)."
     p, size = plan_scene(seed), mip_size(mip)
     scene = build_scene(p, seed, size)
     seen = find_first_hits(scene, size)
     weights = make_lobes(p.aims, p.lobe)
-    passes = max(1, size[0] * size[1] * spp // 1_500_000) # what memory holds at a time
+    passes = max(1, size[0] * size[1] * spp // 1_500_000) # memory holds up to about 3 million paths
     traces = (trace(scene, p.flash, weights, size, spp // passes, 1000 * paths + k) for k in range(passes))
     radiance = sum(traces) / passes
     gray = next(k for k, t in enumerate(p.things) if t.role == "gray ball")
@@ -132,9 +132,9 @@ SEEDS = {"train": 0, "val": 1_000_000, "test": 2_000_000} # of a part's first sc
 
 
 def render_scenes(
-    root,     # folder that they go into
+    root,     # folder for the scenes
     part,     # one of SEEDS
-    n,        # how many
+    n,        # number of scenes
     mip=5,    # of the images
     spp=256,  # paths per pixel
 ):
