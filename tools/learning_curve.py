@@ -1,4 +1,4 @@
-"""What is missing to the paper's accuracy on CIFAR-10: passes, or width? Trainings on corruptions, each from nothing.
+"""What separates our accuracy from the paper's: passes, or width? Trainings on corruptions, each from nothing.
 
     python tools/learning_curve.py [NETWORK:PASSES,PASSES ...] [--test 2000]
 
@@ -126,7 +126,7 @@ def describe(rows, packaged, command, n, widest, source):
     shown["passes"] = [f"{v:g}" if isinstance(v, float) else v for v in shown.passes]
     shown["seconds"] = [f"{v:,.0f}" if isinstance(v, float) else v for v in shown.seconds]
     sentences = "\n".join(f"- {sentence}" for sentence in [*tell(rows), tell_fit()])
-    return f"""# What is missing to the paper's accuracy on CIFAR-10?
+    return f"""# What separates our accuracy from the paper's on CIFAR-10?
 
 Made by `{command}`: preset overnight, data cifar10, seed {source["seed"]}, {source["n"]:,} training images, two thirds
 of them corrupted, {n:,} test images (95% intervals of at most ±{widest:.1f}), {source["precision"]},

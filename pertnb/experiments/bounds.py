@@ -205,7 +205,7 @@ def measure_radii(self: Bounds):
         least = theory.necessary_subset(ball, x, x_tilde, s.pgd_steps)
         bounds = set_bounds.bound_pairs(*moments, m, r, s.alpha)
         medians = {form: (bounds[f"log10_{form}"] - np.log10(m)).median() for form in FORMS}
-        by_radius.append(dict(r=r, least=least.mean() / m, expected=np.log10(expected / m).mean(), **medians))
+        by_radius.append(dict(r=r, least=least.mean() / m, expected=np.log10(expected.mean() / m), **medians))
     for alpha in ALPHAS:
         means = set_bounds.bound_pairs(*moments, m, pset.eps, alpha)[["eps", "eps_moments", "delta"]].mean()
         by_alpha.append(dict(alpha=alpha, **means / [1, 1, m]))

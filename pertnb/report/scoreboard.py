@@ -233,11 +233,12 @@ def judge_board(
     "Sentences: how many numbers were run and can be compared, verdicts by preset, and median factors where worse."
     run = board[board.verdict != "not run"]
     trained = run[(run.reason == "") & (run.verdict != "not comparable")]
-    missing = ", ".join(sorted(set(board.label) - set(run.label))) or "no table"
+    missing, left = ", ".join(sorted(set(board.label) - set(run.label))), len(board) - len(run)
+    nothing = f" (nothing of {missing})" if missing else ""
     apart, layers = (run.verdict == "not comparable").sum(), (run.reason == "size of a layer").sum()
     zeros = (run.reason == "0 = 0").sum()
-    said = [f"{len(run)} of {len(board)} numbers have been run, "
-            f"{len(board) - len(run)} have not ({missing} not at all).",
+    said = [f"{len(run)} of {len(board)} numbers have been run, {left} have not{nothing}." if left else
+            f"All {len(board)} numbers have been run.",
             f"{len(trained)} of them can be compared with the paper's; {apart} cannot; "
             f"{layers} are sizes of layers, {zeros} are 0 = 0."]
     twice, spreads = (trained.label == "all_evaluate").sum(), trained.column.str.endswith("±").sum()
