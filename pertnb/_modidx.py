@@ -3612,6 +3612,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.sets.sets.load_released': ('api/sets/sets.html#load_released', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.load_set': ('api/sets/sets.html#load_set', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.packaged_set': ('api/sets/sets.html#packaged_set', 'pertnb/sets/sets.py'),
+                                  'pertnb.sets.sets.packaged_set_card': ('api/sets/sets.html#packaged_set_card', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.perturb': ('api/sets/sets.html#perturb', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.perturb_each': ('api/sets/sets.html#perturb_each', 'pertnb/sets/sets.py'),
                                   'pertnb.sets.sets.project': ('api/sets/sets.html#project', 'pertnb/sets/sets.py'),

@@ -172,9 +172,9 @@ def keep_common(rows):
 
 def tabulate(section):
     "Write table:cifar10c_robustness and its figures of all classifiers judged, and print what the worst case says."
-    weights, files = package_root() / "weights", {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
+    files = {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
     names = {m: name for m, name in robust.METHODS.items() if files[m].exists()}
-    cards = {m: json.loads((weights / f"classifier_{m}.json").read_text()) for m in names}
+    cards = {m: packaged_card(m) for m in names}
     rows = pd.concat([read_answers(files[m]).assign(method=m, seed=section.seed) for m in names])
     rows = keep_common(rows)
     radii = section.radii(section.robust)

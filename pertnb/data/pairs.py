@@ -216,7 +216,7 @@ def reflections(
     C, H, W, pad, # of images before they are padded
     device,
 ):
-    "Which value of an image each value of the reflected, padded one is: (C * (H + 2 pad) * (W + 2 pad),)."
+    "For each value of the reflected, padded image its place in the image: (C * (H + 2 pad) * (W + 2 pad),)."
     place = torch.arange(C * H * W, dtype=torch.float64, device=device).view(1, C, H, W)
     return F.pad(place, (pad,) * 4, mode="reflect").flatten().long()
 

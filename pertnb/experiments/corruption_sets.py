@@ -8,12 +8,11 @@ __all__ = ['AS_PAPER', 'OUTER', 'INNER', 'layer_shape', 'trunk_shapes', 'cvae_sh
            'judge_pairings', 'judge_variance', 'judge_order', 'judge_coverage', 'compare_errors', 'judge_transfer']
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #9fa26b4f
-import json
 import math
 import pandas as pd
 import torch
 from fastcore.basics import patch
-from ..core.paths import package_root, runs_dir
+from ..core.paths import runs_dir
 from ..core.random import make_generator
 from ..data.pairs import PAIRINGS, evaluation_pairs, load_views, split_by_seed, to_float
 from . import presets
@@ -25,7 +24,7 @@ from ..models.cvae import make_cvae
 from ..report import plots, tables
 from ..report.scoreboard import layer_numbers, layer_text
 from ..report.set_plots import WALK
-from ..sets.sets import latent_norms, packaged_set, project
+from ..sets.sets import latent_norms, packaged_set, packaged_set_card, project
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #af305fe8
 def layer_shape(
@@ -288,7 +287,7 @@ def tabulate_contained(
 @step
 def packaged_card(self: CorruptionSets):
     "What was measured when the set was packaged."
-    return json.loads((package_root()/"weights"/"cifar10c.json").read_text())
+    return packaged_set_card()
 
 
 @patch

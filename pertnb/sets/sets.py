@@ -7,7 +7,7 @@ __all__ = ['PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images'
            'check_image_size', 'check_precision', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb',
            'perturb_each', 'encode', 'encode_pairs', 'at', 'sample', 'with_radius', 'fit_batch', 'latent_norms',
            'check_quantile', 'choose_radius', 'select_radius', 'save_set', 'read_about', 'build_network',
-           'load_released', 'load_set', 'packaged_set']
+           'load_released', 'load_set', 'packaged_set', 'packaged_set_card']
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
@@ -447,3 +447,10 @@ def packaged_set(
     "A PerturbationSet that comes with the package."
     if name not in PACKAGED: raise ValueError(f"unknown packaged set {name!r}: known are {', '.join(PACKAGED)}")
     return load_set(files("pertnb") / "weights" / f"{name}.safetensors")
+
+
+def packaged_set_card(
+    name="cifar10c", # one of PACKAGED
+):
+    "The card of a packaged set: data, settings, the log of its training, and what was measured when it was packaged."
+    return json.loads((files("pertnb") / "weights" / f"{name}.json").read_text(encoding="utf-8"))
