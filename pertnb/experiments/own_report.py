@@ -29,15 +29,15 @@ def explain_radius(
 ):
     "A sentence: what decided the radius, and whether one pair stands out."
     farthest, high = int(norms.argmax()), float(norms.double().quantile(.99))
-    if coverage == 1: why = f"the largest latent norm of {len(norms)} validation pairs (median {norms.median():.2f})"
+    if coverage == 1: why = f"the largest latent norm of {len(norms)} validation pairs; 99% lie within {high:.2f}"
     else:
         within = int((norms <= pset.eps * (1 + 1e-6)).sum())
         why = (f"{within} of the latent norms of {len(norms)} validation pairs are within it "
-               f"({100 * coverage:g}% asked for)")
+               f"(about {100 * coverage:g}% asked for); the largest is {norms.max():.2f}")
     alone = len(norms) > 1 and bool(norms.max() > 1.3 * norms.topk(2).values[1])
     cure = "use coverage below 1" if coverage == 1 else "it does not decide the radius"
-    odd = f"{own.files[farthest]} alone is 30% beyond all others: look at it; {cure}; " * alone
-    return f"radius {pset.eps:.2f}: {why}; {odd}99% lie within {high:.2f}"
+    odd = f"; {own.files[farthest]} alone is 30% beyond all others: look at it; {cure}" * alone
+    return f"radius {pset.eps:.2f}: {why}; their median is {norms.median():.2f}{odd}"
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #36bfe0a1
 def fit_radius(
