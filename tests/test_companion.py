@@ -194,3 +194,12 @@ def test_every_card_names_its_weights(root):
 def test_logs_are_those_of_the_cards(run):
     done = run("python", "tools/training_logs.py", "--check")
     assert done.returncode == 0, done.stderr
+
+
+def test_attacks_are_compared_on_images_that_were_attacked_at_the_same_radii(run, tmp_path):
+    both, alone = tmp_path / "both.csv", tmp_path / "alone.csv"
+    both.write_text("image,clean none 0.0,worst learned 2.5,worst learned 7.9\n0,1,1,0\n1,1,1,1\n")
+    alone.write_text("image,clean none 0.0,worst learned 2.5,worst learned 7.9\n0,1,,1\n1,1,1,1\n")
+    done = run("python", "tools/compare_answers.py", str(both), str(alone))
+    assert "| worst 7.9 | 1 | 100.0 | 100.0 |" in done.stdout and "| clean | 2 |" in done.stdout
+    assert "left out: 1 images" in done.stderr

@@ -3,9 +3,12 @@
     python tools/compare_answers.py BEFORE.csv.xz AFTER.csv.xz [--corruptions]
 
 With --corruptions a second table follows, the accuracies on each corruption. Both files are of tables/overnight/rows,
-of this or an earlier commit (git show COMMIT:FILE > BEFORE.csv.xz).
+of this or an earlier commit (git show COMMIT:FILE > BEFORE.csv.xz). Attacks are compared on images that both files
+attacked at the same radii: what breaks an image at one radius breaks it at all larger ones, so that an image attacked
+at the quartiles as well withstands less at the full radius than one attacked there alone.
 """
 import argparse
+import sys
 
 import pandas as pd
 
@@ -14,15 +17,26 @@ from pertnb.measure import judging
 from pertnb.report.tables import markdown_table
 
 NAMES = "before", "after"
+ATTACKED = "robust", "worst"  # kinds of rows
+
+
+def find_radii(rows):
+    "The radii of each kind at which each image was judged: Series of tuples by kind and image."
+    return rows.groupby(["kind", "image"]).eps.agg(lambda eps: tuple(sorted(eps)))
 
 
 def read_both(paths):
     "Rows of both files, those that both have: kind, corruption, eps, image, and the answers before and after."
-    where = ["kind", "corruption", "eps", "image"]
-    first, second = (read_answers(path).set_index(where).correct for path in paths)
-    both = pd.concat(dict(zip(NAMES, (first, second))), axis=1, join="inner")
+    where, files = ["kind", "corruption", "eps", "image"], [read_answers(path) for path in paths]
+    both = pd.concat({name: rows.set_index(where).correct for name, rows in zip(NAMES, files)}, axis=1, join="inner")
     if both.empty: raise SystemExit(f"{' and '.join(paths)} have no image and attack in common")
-    return both.reset_index()
+    radii = pd.concat(dict(zip(NAMES, map(find_radii, files))), axis=1, join="inner")
+    both, alike = both.reset_index(), radii.index[radii.before == radii.after]
+    attacked = both.kind.isin(ATTACKED)
+    fair = both[~attacked | pd.MultiIndex.from_frame(both[["kind", "image"]]).isin(alike)]
+    if left_out := both[attacked].image.nunique() - fair[fair.kind.isin(ATTACKED)].image.nunique():
+        print(f"left out: {left_out} images that the two files attacked at different radii", file=sys.stderr)
+    return fair
 
 
 def compare(rows):

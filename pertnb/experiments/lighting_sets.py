@@ -108,8 +108,9 @@ def tell_mass(
 ):
     "How much of the prior's mass the ball of a set holds, and what follows, in one sentence."
     mass = float(mass_within(pset.latent, pset.eps))
+    held = f"{mass:.2g}" if mass < .995 else f"all but {1 - mass:.0e}"
     follows = ", so random points all lie near its surface" if mass < .01 else ""
-    return f"{row}: the ball of radius {pset.eps:.2f} holds {mass:.2g} of the prior's mass{follows}"
+    return f"{row}: the ball of radius {pset.eps:.2f} holds {held} of the prior's mass{follows}"
 
 # %% ../../nbs/api/experiments/04a_lighting_sets.ipynb #6a5d36b1
 NOT_MENDED = ", not mended"
