@@ -79,7 +79,7 @@ def motion_blur(
 @recipe([1.06, 1.11, 1.16, 1.21, 1.26])
 def zoom_blur(
     x, # images (N, 3, H, W), 8 bit
-    c, # zooms end before this
+    c, # zooms end here, or a step before
 ):
     "Mean of the image and its zooms by 1, 1.01, ..."
     return filter_zoom(x, tuple(np.arange(1, c, 0.01).tolist()))

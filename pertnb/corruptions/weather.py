@@ -130,7 +130,7 @@ def fog(
     c,     # (how much cloud, how fast its detail decays)
     noise, # of the cloud (N, side^2 - 1)
 ):
-    "The image plus a cloud, scaled back so that the image's largest value stays the largest."
+    "The image plus a cloud, scaled back so that no value exceeds the image's largest."
     cloud = diamond_square(noise, c[1])[:, None, :x.shape[2], :x.shape[3]]
     top = x.flatten(1).amax(1).double().view(-1, 1, 1, 1)
     return (x + cloud*(255*c[0])).mul_(top/(top + 255*c[0]))

@@ -74,7 +74,7 @@ REAL = "Real perturbations"
 def choose_tolerance(
     extremes, # from read_extremes
 ):
-    "A quarter of what real perturbations of an image are apart: mean squared error per value."
+    "A quarter of the largest gap between real perturbations of an image, on average: mean squared error per value."
     return extremes.real_excess.mean() / 4
 
 

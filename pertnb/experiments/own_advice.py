@@ -138,7 +138,7 @@ def judge_own_set(
             f"{empty}.")
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #8f556dd0
-SET_FREE = "standard", "cifar10c" # methods that need no set
+SET_FREE = "standard", "cifar10c", "augmix", "l2", "linf" # methods that need no set
 
 
 def worst_answers(

@@ -46,7 +46,7 @@ class OwnPairSettings(Source):
     crop: int = 0              # side of the square in their middle that is taken then; 0: all of them
     window: str = ""           # LOW,HIGH: values deeper than bytes that become 0 and 255; "": by the images
     pairs: str = ""            # folder with clean/ and perturbed/; "": what `function` makes of `data`
-    function: str = "camera"   # "camera", or FILE.py:NAME
+    function: str = "camera"   # "camera", "scanner", or FILE.py:NAME
     name: str = ""             # of the case; "": the folder's or the function's
     out: str = ""              # folder of all results; "": runs/own/NAME
     groups: str = ""           # never on both sides of a split: a CSV file, folderN, or a pattern; "": no groups

@@ -240,7 +240,7 @@ class PixelPoint:
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #1e8a8838
 def choose_point(
-    method, # name; "cvae_augmentation", "cvae_adversarial", "cvae_smoothing", "l2" and "linf" have a point of their own
+    method, # name; those of the set, "l2" and "linf" have points of their own
     pset=None, # PerturbationSet, for the methods of the set
     steps=7, step_size=0.2, random_start=False, ramp=0., freeze=frozen, # of `WorstPoint`
     bank=None,  # Bank: a few steps from kept latents instead (`KeptPoint`)

@@ -122,7 +122,6 @@ def describe_views(
                 real_light=brightness.amax(0), real_flat=contrast.amin(0))
 
 # %% ../../nbs/api/measure/10_excess.ipynb #bfe8dad3
-@full_precision()
 def check_views_of(
     x,     # images (N, C, H, W)
     views, # perturbations of each (V, N, C, H, W)
@@ -132,6 +131,7 @@ def check_views_of(
         raise ValueError(f"expected views (V, N, C, H, W) of images {tuple(x.shape)}, got {tuple(views.shape)}")
 
 
+@full_precision()
 def find_extremes(
     pset,      # PerturbationSet
     x,         # images (N, C, H, W), uint8 or float in [0, 1]

@@ -75,7 +75,7 @@ def packaged_classifier(
 
 
 def packaged_card(
-    method, # one of packaged_names()
+    method, # one of packaged_names(), or a method that was judged without landing its weights, such as "l2"
 ):
     "The card of a packaged classifier: data, settings, accuracies, and the log of its training."
     return json.loads((files("pertnb") / "weights" / f"classifier_{method}.json").read_text(encoding="utf-8"))

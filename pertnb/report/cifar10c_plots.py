@@ -95,7 +95,8 @@ def caption_corruptions(
     learned = [m for m in by if m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")]
     if "standard" not in by or not learned: return "Accuracy by corruption at severity 5."
     gain = (by[learned].max(axis=1) - by["standard"]).sort_values()
-    return (f"Accuracy by corruption at severity 5: the best of {len(learned)} trainings on perturbed images gains "
+    best = f"the best of {len(learned)} trainings" if len(learned) > 1 else "training"
+    return (f"Accuracy by corruption at severity 5: {best} on perturbed images gains "
             f"most against {label(gain.index[-1])} ({gain.iloc[-1]:+.0f} points over standard training) and least "
             f"against {label(gain.index[0])} ({gain.iloc[0]:+.0f}).")
 

@@ -37,7 +37,7 @@ def add_shares(
 def sum_items(
     items, # rows of estimate.cost_rows
 ):
-    "dict of hours, GB, operations and share of a notebook."
+    "dict of CPU-hours, GB, PFLOP and share (%) of a notebook."
     seconds, operations = items.seconds.sum(), items.operations.sum()
     images, parts = items[items.what == "images"], items[items.what != "images"]
     share = 100 * operations / seconds / items.throughput.iloc[0]

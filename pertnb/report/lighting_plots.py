@@ -184,7 +184,7 @@ def caption_worst_lights(
     radius, # of the attack
     maps,   # experiments.lighting_robust.AttackedMaps
 ):
-    "How many more pixels the worst lights make wrong."
+    "Which share of the pixels is wrong in the worst and in the given lights."
     before, after = (100 * float((seen != maps.truth).float().mean()) for seen in (maps.before, maps.after))
     return (f"{SEGMENT_METHODS[method]}, radius {radius:.2f}: in the worst lights {after:.1f}% of the pixels of these "
             f"maps are wrong, in the given ones {before:.1f}%.")
@@ -284,7 +284,7 @@ def caption_certified_pixels(
     return (f"{each['Perturbed']:.0f}% of the pixels are right, {each['eps 50%']:.0f}% certified at the median radius "
             f"{radii['eps 50%']:.1f} and {each['eps full']:.0f}% at the full {radii['eps full']:.1f}, each by itself; "
             f"for all pixels of a map at once {whole['eps 50%']:.0f}% and {whole['eps full']:.0f}%. "
-            "Dotted: percentiles of the set's radius.")
+            "Dotted: percentiles of the latent norms.")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #8d516a8e
 def draw_certified_maps(

@@ -188,7 +188,7 @@ def mark_radii(
     ax,    # axes over radii
     radii, # {heading: radius}
 ):
-    "A vertical line at each radius, with its heading along it: those of radii that are near don't run into each other."
+    "A vertical line at each radius, with its heading written along it, so that headings of near radii don't overlap."
     for heading, r in radii.items():
         ax.axvline(r, color="0.6", linewidth=.8, linestyle=":")
         ax.text(r, 1, heading.replace("eps", "radius") + " ", transform=ax.get_xaxis_transform(),

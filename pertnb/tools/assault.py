@@ -78,7 +78,7 @@ class Target:
 
 
 class Broken(AssertionError):
-    "Something was accepted, refused or answered wrongly, or a message is none."
+    "Something was accepted, refused or answered wrongly, or a message is not one clear line."
 
 # %% ../../nbs/api/tools/34_assault.ipynb #2af72e5f
 def check_refusal(
