@@ -98,7 +98,7 @@ def tabulate(broken_by, restarts):
         held = {r: is_standing(by, r) for r in shown}
         cells = {str(r): f"{100 * ok.mean():.1f}" for r, ok in held.items()}
         low, high = proportion_confint(held[restarts].sum(), len(by), method="wilson")
-        lines[robust.METHODS[method]] = cells | {"95% interval": f"{100 * low:.1f} to {100 * high:.1f}"}
+        lines[robust.METHODS[method]] = cells | {f"95% interval at {restarts}": f"{100 * low:.1f} to {100 * high:.1f}"}
     return pd.DataFrame(lines).T
 
 
@@ -119,8 +119,9 @@ Made by `python tools/restart_attacks.py`: data cifar10, seed {section.seed}, th
 classifiers (one training each), {n} test images, radius {section.set(s).eps:.1f}; float32, {made["device"]}; attacked
 at commit {made["commit"]}. Accuracy (%) in the worst case, by the number of restarts. One restart is the worst case of
 table:cifar10c_robustness: {s.pgd_steps} steps of PGD from the centre, and {s.strong_steps} of AutoPGD from a random
-point of the ball on each of two losses (cross-entropy, DLR). Each further restart is AutoPGD on both losses from
-another random point, on the images that are still classified correctly.
+point of the ball on each of two losses (cross-entropy, DLR); the same attacks at the quartiles come before, and what
+breaks an image there counts. Each further restart is AutoPGD on both losses from another random point of the whole
+ball, on the images that are still classified correctly.
 
 {markdown_table(tabulate(broken_by, restarts), "training")}
 
