@@ -50,7 +50,7 @@ def count_saved_bytes(
     return sum(storages.values()), out
 
 # %% ../../nbs/api/core/00bb_probe.ipynb #582eb12e
-FEW = 1, 3       # units in a measured piece of work on a CPU, the second at least
+FEW = 2, 4       # units in a measured piece of work on a CPU, the second at least; one is too few for batch norm
 AWHILE = 0.2     # seconds that the second may take if it has more units than that
 PATIENCE = 1.    # seconds of calls of which the quickest counts
 LONG = 3.        # seconds after which one point is enough, and one call, even if it is the first of its kind
