@@ -479,6 +479,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.core.rows.join_rows': ('api/core/rows.html#join_rows', 'pertnb/core/rows.py'),
                                   'pertnb.core.rows.parse_rows': ('api/core/rows.html#parse_rows', 'pertnb/core/rows.py'),
                                   'pertnb.core.rows.read_rows': ('api/core/rows.html#read_rows', 'pertnb/core/rows.py'),
+                                  'pertnb.core.rows.rows_in_memory': ('api/core/rows.html#rows_in_memory', 'pertnb/core/rows.py'),
                                   'pertnb.core.rows.rows_text': ('api/core/rows.html#rows_text', 'pertnb/core/rows.py'),
                                   'pertnb.core.rows.write_rows': ('api/core/rows.html#write_rows', 'pertnb/core/rows.py')},
             'pertnb.corruptions.blurs': { 'pertnb.corruptions.blurs.copy_neighbours': ( 'api/corruptions/blurs.html#copy_neighbours',

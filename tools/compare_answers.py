@@ -12,29 +12,26 @@ import sys
 
 import pandas as pd
 
-from package_classifier import ORDER, read_answers  # beside this file
+from package_classifier import ATTACKED, ORDER, keep_common, read_answers  # beside this file
 from pertnb.measure import judging
 from pertnb.report.tables import markdown_table
 
 NAMES = "before", "after"
-ATTACKED = "robust", "worst"  # kinds of rows
+WHERE = ["kind", "corruption", "eps", "image"]
 
 
-def find_radii(rows):
-    "The radii of each kind at which each image was judged: Series of tuples by kind and image."
-    return rows.groupby(["kind", "image"]).eps.agg(lambda eps: tuple(sorted(eps)))
+def pair_answers(rows):
+    "A line per answer that both files have, with the columns before and after."
+    return rows.pivot(index=WHERE, columns="method", values="correct").dropna().astype(bool).reset_index()
 
 
 def read_both(paths):
     "Rows of both files, those that both have: kind, corruption, eps, image, and the answers before and after."
-    where, files = ["kind", "corruption", "eps", "image"], [read_answers(path) for path in paths]
-    both = pd.concat({name: rows.set_index(where).correct for name, rows in zip(NAMES, files)}, axis=1, join="inner")
-    if both.empty: raise SystemExit(f"{' and '.join(paths)} have no image and attack in common")
-    radii = pd.concat(dict(zip(NAMES, map(find_radii, files))), axis=1, join="inner")
-    both, alike = both.reset_index(), radii.index[radii.before == radii.after]
-    attacked = both.kind.isin(ATTACKED)
-    fair = both[~attacked | pd.MultiIndex.from_frame(both[["kind", "image"]]).isin(alike)]
-    if left_out := both[attacked].image.nunique() - fair[fair.kind.isin(ATTACKED)].image.nunique():
+    rows = pd.concat([read_answers(path).assign(method=name) for name, path in zip(NAMES, paths)])
+    everything, fair = pair_answers(rows), pair_answers(keep_common(rows))
+    if everything.empty: raise SystemExit(f"{' and '.join(paths)} have no image and attack in common")
+    count = lambda both: both[both.kind.isin(ATTACKED)].image.nunique()
+    if left_out := count(everything) - count(fair):
         print(f"left out: {left_out} images that the two files attacked at different radii", file=sys.stderr)
     return fair
 
@@ -54,7 +51,7 @@ def compare(rows):
 
 def compare_corruptions(rows):
     "A line per corruption, the hardest after it first: accuracies before and after (%); those trained on come first."
-    parts = [g for _, g in rows[rows.kind.isin(("perturbed", "ood"))].groupby("kind", sort=False)]
+    parts = [rows[rows.kind == kind] for kind in ("perturbed", "ood")]
     means = [100 * g.groupby("corruption")[list(NAMES)].mean().sort_values("after") for g in parts]
     return pd.concat(means).map("{:.1f}".format)
 

@@ -43,6 +43,7 @@ def write_rows(section, rows, stem):
 
 
 ORDER = [*KINDS, "robust", "worst"]  # of kinds of rows, as in the table
+ATTACKED = "robust", "worst"  # kinds of attacks
 COUNTED = {"": "correct", "zero_gradients ": "zero_gradients"}  # beginnings of columns, and what stands in them
 
 
@@ -164,10 +165,11 @@ def land_noise(section, name, unjudged):
 
 
 def keep_common(rows):
-    "Of the attacks only those on images on which every method was attacked; all other rows."
-    attacked = rows.kind.isin(["robust", "worst"])
-    methods = rows[attacked].groupby("image").method.nunique()
-    return rows[~attacked | rows.image.isin(methods.index[methods == rows.method.nunique()])]
+    "Of the attacks only those on images that every method attacked at the same radii; all other rows."
+    attacked = rows.kind.isin(ATTACKED)
+    radii = rows[attacked].groupby(["image", "method"]).eps.agg(lambda eps: tuple(sorted({*eps}))).unstack()
+    alike = radii.index[radii.notna().all(axis=1) & (radii.nunique(axis=1) == 1)]
+    return rows[~attacked | rows.image.isin(alike)]
 
 
 def tabulate(section):

@@ -78,7 +78,8 @@ def read_restarts(section):
     "{method: Series by image: the restart that broke it, 0 where none did}, restarts, {commit:, device:} of all."
     parts = {m: landed_file(section, f"restarts_{m}") for m in robust.METHODS}
     parts = {m: pd.read_csv(path) for m, path in parts.items() if path.exists()}
-    rows = pd.concat([part.assign(method=m, kind="worst") for m, part in parts.items()])
+    eps = section.set(section.robust).eps
+    rows = pd.concat([part.assign(method=m, kind="worst", eps=eps) for m, part in parts.items()])
     rows = keep_common(rows)
     broken_by = {m: g.set_index("image").broken_by for m, g in rows.groupby("method", sort=False)}
     made = {what: "; ".join(rows[what].unique()) for what in ("commit", "device")}

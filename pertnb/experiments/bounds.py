@@ -119,12 +119,11 @@ class Bounds(Section):
 def learn_digits(self: Bounds,
     experiment, # "mnist_linf" or "mnist_rts"
     truth,      # of affine.true_pairs
-    net,        # arguments of make_cvae; None: those of the preset
-    **kw,       # further arguments of true_pairs
+    net=None,   # arguments of make_cvae; default: those of the preset
 ):
     "The set that notebook 01 or 02 trains at this preset, and as many test pairs as the corruptions have: x, x_tilde."
     s = presets.resolve(experiment, dict(preset=self.preset, seed=self.seed))
-    everything = true_pairs(self.digits, "train", truth, s.n_train, **kw)
+    everything = true_pairs(self.digits, "train", truth, s.n_train, seed=self.seed)
     test = true_pairs(self.digits, "test", truth, self.n_pairs)
     train, validation = split_by_seed(everything, self.seed, 1/60)
     pset, _ = learn_truth(s, train.to(self.device), validation, net or s.net(), "bce", device=self.device,
@@ -136,8 +135,8 @@ def learn_digits(self: Bounds,
 @step
 def sets(self: Bounds):
     "{name: (set, x, x_tilde)}, trained where need be."
-    linf = self.learn_digits("mnist_linf", "linf", dict(name="mnist_fc"), seed=self.seed)
-    rts = self.learn_digits("mnist_rts", "rts", None, seed=self.seed)
+    linf = self.learn_digits("mnist_linf", "linf", dict(name="mnist_fc"))
+    rts = self.learn_digits("mnist_rts", "rts")
     packaged = packaged_set().to(self.device), *evaluation_pairs(self.test)[:2]
     return {f"Packaged set, {self.data}": packaged, f"Fully connected l-inf, {self.digits}": linf,
             f"RTS, {self.digits}": rts}

@@ -28,8 +28,10 @@ def explain_radius(
     coverage, # share of them within the radius
 ):
     "A sentence: what decided the radius, and whether one pair stands out."
-    farthest, high = int(norms.argmax()), float(norms.double().quantile(.99))
-    if coverage == 1: why = f"the largest latent norm of {len(norms)} validation pairs; 99% lie within {high:.2f}"
+    farthest = int(norms.argmax())
+    if coverage == 1:
+        high = float(norms.double().quantile(.99))
+        why = f"the largest latent norm of {len(norms)} validation pairs; 99% lie within {high:.2f}"
     else:
         within = int((norms <= pset.eps * (1 + 1e-6)).sum())
         why = (f"{within} of the latent norms of {len(norms)} validation pairs are within it "
