@@ -109,8 +109,8 @@ def compare_presets(
     "A sentence per preset: of how many notebooks the time is known, and their sum."
     said = []
     for preset, g in costs.groupby("preset", sort=False):
-        known = g[g.basis != "not run"].reindex(columns=[*g, *COLUMNS])
-        sums = known[["hours", "CPU-hours", "work (PFLOP)"]].sum(min_count=1).dropna()
+        known = g[g.basis != "not run"]
+        sums = known.reindex(columns=["hours", "CPU-hours", "work (PFLOP)"]).sum(min_count=1).dropna()
         text = ", ".join(f"{name} {value:,.3g}" for name, value in sums.items())
         said.append(f"{preset:9} {len(known):2} of {len(g)} notebooks" + (f": {text}" if text else ""))
     return said
