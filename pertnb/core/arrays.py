@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from .files import atomic_write
-from .paths import digest
+from .paths import digest, shorten_path
 
 # %% ../../nbs/api/core/01a_arrays.ipynb #055740c7
 def save_array(
@@ -115,9 +115,9 @@ def find_fault(
     if not all(map(is_stored, files)): return ""
     arrays = list(map(map_array, files))
     if damaged := [f.name for f, a in zip(files, arrays) if a is None]:
-        return f"{files[0].parent}: {' and '.join(damaged)} {'are' if damaged[1:] else 'is'} damaged"
+        return f"{shorten_path(files[0].parent)}: {' and '.join(damaged)} {'are' if damaged[1:] else 'is'} damaged"
     names, stamps = " and ".join(f.name for f in files), [read_info(f).get("stamp") for f in files]
     if any(s != stamps[0] for s in stamps) or len({len(a) for a in arrays}) > 1:
-        return f"{files[0].parent}: {names} do not belong together"
+        return f"{shorten_path(files[0].parent)}: {names} do not belong together"
     if stamp and stamps[0] != stamp:
-        return f"{files[0].parent}: {names} were made from other files than those there now"
+        return f"{shorten_path(files[0].parent)}: {names} were made from other files than those there now"

@@ -188,8 +188,8 @@ def find_split_fault(
 ):
     "As `find_fault`; labels are one number per image."
     fault = find_fault(files, stamp)
-    if fault is None and open_array(files[1]).ndim != 1: return f"{files[1].parent}: {files[1].name} holds no labels"
-    return fault
+    if fault is not None or open_array(files[1]).ndim == 1: return fault
+    return f"{shorten_path(files[1].parent)}: {files[1].name} holds no labels"
 
 # %% ../../nbs/api/data/02_data.ipynb #b844e81d
 def load_split(
