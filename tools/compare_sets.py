@@ -1,0 +1,132 @@
+"""Network or set? Adversarial training with real pairs in a set of corruptions, and attacks in it.
+
+    python tools/compare_sets.py mend FILE.safetensors [--images 8000]
+    python tools/compare_sets.py train [--set FILE.safetensors] [--further TRAINING] [--attacked 250] [FIELD=VALUE ...]
+
+`mend` makes another set from the packaged `cifar10c_small` (64 latent dimensions, a decoder without local filters): its
+radius becomes that of the packaged set's coverage, and points further than 0.02 from all views are penalised in its
+decoder. `train` takes the packaged set, or that file. It trains a small network from nothing or, with --further, the
+packaged classifier after one more training. FIELD=VALUE changes a field of the settings of `05`, for instance
+train_steps=2 codes=0. Three lines are printed; logs/taught_overnight.md has the tables. What was trained is read.
+"""
+import argparse
+import json
+
+import torch
+
+from pertnb.attack.attack import cross_entropy, pgd
+from pertnb.core.random import make_generator
+from pertnb.data import pairs
+from pertnb.experiments import presets
+from pertnb.experiments.cifar10c_robust import RobustCifar10C
+from pertnb.learn import mend
+from pertnb.measure import excess, judging, quality
+from pertnb.sets import sets
+from pertnb.sets.sets import sample_ball
+
+METHOD, TOLERANCE = "cvae_adversarial_pairs", 0.02
+RECIPE = dict(preset="overnight", data="cifar10", classifier="patch-48-96-192", patch=2, batch_size=125, micro=0, lr=.2,
+              lr_warm=.1, peak=.2, average=.8, epochs_standard=2., epochs=2., epochs_set=5., n_judged=2000, further=())
+
+
+class InSet(RobustCifar10C):
+    "The section, in a set of one's own."
+    def __init__(self, settings, pset):
+        super().__init__(settings)
+        self.pset = pset
+
+    def set(self, settings): return self.pset.to(self.device)
+
+
+def make_set(file, images, seed=0):
+    "Mend the packaged small set, at the coverage of `overnight`, write it to a file, and say how long it took."
+    s = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10", seed=seed))
+    train, validation = pairs.split_by_seed(pairs.load_views("cifar10", "train", n=s.n_train), seed)
+    small = sets.packaged_set("cifar10c_small")
+    x, x_tilde, *_ = pairs.evaluation_pairs(validation)
+    small = sets.PerturbationSet(small.cvae, **sets.select_radius(small.cvae, x, x_tilde, s.coverage), info=small.info)
+    plan = mend.Mend(tolerance=TOLERANCE, images=images)
+    pset, log = mend.mend(small, pairs.PairsOf(train), plan, seed, progress=False)
+    pset.save(file)
+    print(f"{file}: {log.seconds.sum():.0f} s")
+
+
+def measure_set(pset, n, seed=0):
+    "{name: number} of a set on all corruptions of n test images."
+    test = pairs.load_views("cifar10", "test", n=n)
+    x, x_tilde, *_ = pairs.evaluation_pairs(test)
+    rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", seed))
+    found = excess.find_extremes(pset, test.images[test.index], test.corrupted[:, test.index],
+                                 make_generator("extremes", seed))
+    means = {name: float(rows[name].mean()) for name in ("recon", "pgd_ae")}
+    shares = dict(inside=float((rows.norm <= pset.eps).mean()), reached=float((rows.pgd_ae <= excess.TOLERANCE).mean()))
+    return means | shares | {k: float(v) for k, v in excess.summarise_extremes(found.rows).items()}
+
+
+def train(section, attacked):
+    "A classifier, its seconds, and accuracies (%): on n_judged images, and attacked on the first few."
+    s, pset = section.robust, section.pset
+    model, log = section.classifier(METHOD)
+    plain = judging.judge_unattacked(model, *section.test_views(s.n_judged)).groupby("kind").correct.mean()
+    rows, _ = judging.attack_part(model, pset, *section.test_images(s.n_test), 0, attacked, attacked,
+                                  [*pset.percentiles, pset.eps], s.pgd_steps, s.strong_steps, section.seed)
+    held = {f"{kind} {eps:.1f}": share for (kind, eps), share in rows.groupby(["kind", "eps"]).correct.mean().items()}
+    return model, log.attrs["seconds"], {k: 100 * float(v) for k, v in {**plain, **held}.items()}
+
+
+def measure_detail(change):
+    "Mean squared change of images (B, C, H, W) in waves shorter than four pixels, (B,)."
+    wave = [torch.fft.fftfreq(n, device=change.device).abs() for n in change.shape[-2:]]
+    fine = torch.maximum(wave[0][:, None], wave[1]) > 0.25
+    return (torch.fft.fft2(change).abs().square() * fine).flatten(1).sum(1) / change[0].numel() / fine.numel()
+
+
+def measure_change(section, model, n, steps=50):
+    "{name: number} of the worst points of n images at the full radius (PGD from random starts), and of their views."
+    pset, test = section.pset, pairs.load_views("cifar10", "test", n=n)
+    x, y = test.images[test.index] / 255, test.labels[test.index]
+    prior, start = pset.prior(x), sample_ball(n, pset.latent, pset.eps, make_generator("change", section.seed))
+    u = pgd(lambda u: cross_entropy(model(pset.perturb(x, u, prior)), y), start, pset.eps, steps, pset.eps / 8).u
+    with torch.no_grad(): points = pset.perturb(x, u, prior)
+    views = test.corrupted[:, test.index] / 255 - x
+    return dict(change=float((points - x).square().mean()), detail=float(measure_detail(points - x).mean()),
+                change_of_views=float(views.square().mean()),
+                detail_of_views=float(torch.stack([measure_detail(v) for v in views]).mean()))
+
+
+def continue_packaged(training):
+    "The settings of the packaged classifiers, and one training after theirs."
+    given = dict(preset="overnight", data="cifar10")
+    return given | dict(further=(*presets.resolve("cifar10c_robust", given).further, training))
+
+
+def parse_field(text):
+    "Name and value of FIELD=VALUE, the value as JSON."
+    name, value = text.split("=", 1)
+    return name, json.loads(value)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    mending = commands.add_parser("mend")
+    mending.add_argument("file")
+    mending.add_argument("--images", type=int, default=8000)
+    training = commands.add_parser("train")
+    training.add_argument("--set", help="file; else the packaged set")
+    training.add_argument("--further", help="as `further` of 05 has it; else the small network is trained")
+    training.add_argument("--attacked", type=int, default=250)
+    training.add_argument("--measured", type=int, default=60, help="test images on which the set is measured")
+    training.add_argument("fields", nargs="*", metavar="FIELD=VALUE")
+    args = parser.parse_args()
+    if args.command == "mend": return make_set(args.file, args.images)
+    pset = sets.load_set(args.set) if args.set else sets.packaged_set()
+    print({k: round(v, 4) for k, v in measure_set(pset, args.measured).items()}, flush=True)
+    recipe = continue_packaged(args.further) if args.further else RECIPE
+    section = InSet(presets.resolve("cifar10c_robust", recipe | dict(map(parse_field, args.fields))), pset)
+    model, seconds, found = train(section, args.attacked)
+    print(f"{seconds:,.0f} s", {k: round(v, 1) for k, v in found.items()}, flush=True)
+    print({k: round(v, 5) for k, v in measure_change(section, model, args.measured).items()})
+
+
+if __name__ == "__main__": main()
