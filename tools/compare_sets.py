@@ -7,22 +7,25 @@
 radius becomes that of the packaged set's coverage, and points further than 0.02 from all views are penalised in its
 decoder. `train` takes the packaged set, or that file. It trains a small network from nothing or, with --further, the
 packaged classifier after one more training. FIELD=VALUE changes a field of the settings of `05`, for instance
-train_steps=2 codes=0. Three lines are printed; logs/taught_overnight.md has the tables. What was trained is read.
+train_steps=2 codes=0. Numbers are printed; logs/taught_overnight.md has the tables. What was trained is read.
 """
 import argparse
 import json
 
 import torch
 
+from package_set import measure_set  # beside this file
 from pertnb.attack.attack import cross_entropy, pgd
 from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_robust import RobustCifar10C
 from pertnb.learn import mend
-from pertnb.measure import excess, judging, quality
+from pertnb.measure import judging
+from pertnb.measure.excess import views_to_float
 from pertnb.sets import sets
 from pertnb.sets.sets import sample_ball
+from pertnb.tools.usage import parse_parameters
 
 METHOD, TOLERANCE = "cvae_adversarial_pairs", 0.02
 RECIPE = dict(preset="overnight", data="cifar10", classifier="patch-48-96-192", patch=2, batch_size=125, micro=0, lr=.2,
@@ -51,18 +54,6 @@ def make_set(file, images, seed=0):
     print(f"{file}: {log.seconds.sum():.0f} s")
 
 
-def measure_set(pset, n, seed=0):
-    "{name: number} of a set on all corruptions of n test images."
-    test = pairs.load_views("cifar10", "test", n=n)
-    x, x_tilde, *_ = pairs.evaluation_pairs(test)
-    rows = quality.evaluate_set(pset, x, x_tilde, make_generator("quality", seed))
-    found = excess.find_extremes(pset, test.images[test.index], test.corrupted[:, test.index],
-                                 make_generator("extremes", seed))
-    means = {name: float(rows[name].mean()) for name in ("recon", "pgd_ae")}
-    shares = dict(inside=float((rows.norm <= pset.eps).mean()), reached=float((rows.pgd_ae <= excess.TOLERANCE).mean()))
-    return means | shares | {k: float(v) for k, v in excess.summarise_extremes(found.rows).items()}
-
-
 def train(section, attacked):
     "A classifier, its seconds, and accuracies (%): on n_judged images, and attacked on the first few."
     s, pset = section.robust, section.pset
@@ -75,35 +66,28 @@ def train(section, attacked):
 
 
 def measure_detail(change):
-    "Mean squared change of images (B, C, H, W) in waves shorter than four pixels, (B,)."
+    "Mean squared change of images (..., C, H, W) in waves shorter than four pixels, (...)."
     wave = [torch.fft.fftfreq(n, device=change.device).abs() for n in change.shape[-2:]]
     fine = torch.maximum(wave[0][:, None], wave[1]) > 0.25
-    return (torch.fft.fft2(change).abs().square() * fine).flatten(1).sum(1) / change[0].numel() / fine.numel()
+    return (torch.fft.fft2(change).abs().square() * fine).flatten(-3).mean(-1) / fine.numel()
 
 
-def measure_change(section, model, n, steps=50):
-    "{name: number} of the worst points of n images at the full radius (PGD from random starts), and of their views."
-    pset, test = section.pset, pairs.load_views("cifar10", "test", n=n)
-    x, y = test.images[test.index] / 255, test.labels[test.index]
-    prior, start = pset.prior(x), sample_ball(n, pset.latent, pset.eps, make_generator("change", section.seed))
-    u = pgd(lambda u: cross_entropy(model(pset.perturb(x, u, prior)), y), start, pset.eps, steps, pset.eps / 8).u
-    with torch.no_grad(): points = pset.perturb(x, u, prior)
-    views = test.corrupted[:, test.index] / 255 - x
-    return dict(change=float((points - x).square().mean()), detail=float(measure_detail(points - x).mean()),
-                change_of_views=float(views.square().mean()),
-                detail_of_views=float(torch.stack([measure_detail(v) for v in views]).mean()))
+def measure_change(section, model, test, steps=50):
+    "{name: number} of the worst points of test images (Views) at the full radius, by PGD from random starts; of views."
+    x, y, pset = pairs.to_float(test.images[test.index]), test.labels[test.index], section.pset
+    start = sample_ball(len(x), pset.latent, pset.eps, make_generator("change", section.seed))
+    with torch.no_grad(): points = pset.at(x)
+    u = pgd(lambda u: cross_entropy(model(points(u)), y), start, pset.eps, steps, pset.eps / 8).u
+    with torch.no_grad(): change = points(u) - x
+    views = views_to_float(test.corrupted[:, test.index]) - x
+    return dict(change=float(change.square().mean()), detail=float(measure_detail(change).mean()),
+                change_of_views=float(views.square().mean()), detail_of_views=float(measure_detail(views).mean()))
 
 
 def continue_packaged(training):
     "The settings of the packaged classifiers, and one training after theirs."
     given = dict(preset="overnight", data="cifar10")
     return given | dict(further=(*presets.resolve("cifar10c_robust", given).further, training))
-
-
-def parse_field(text):
-    "Name and value of FIELD=VALUE, the value as JSON."
-    name, value = text.split("=", 1)
-    return name, json.loads(value)
 
 
 def main():
@@ -121,12 +105,13 @@ def main():
     args = parser.parse_args()
     if args.command == "mend": return make_set(args.file, args.images)
     pset = sets.load_set(args.set) if args.set else sets.packaged_set()
-    print({k: round(v, 4) for k, v in measure_set(pset, args.measured).items()}, flush=True)
+    test = pairs.load_views("cifar10", "test", n=args.measured)
     recipe = continue_packaged(args.further) if args.further else RECIPE
-    section = InSet(presets.resolve("cifar10c_robust", recipe | dict(map(parse_field, args.fields))), pset)
+    section = InSet(presets.resolve("cifar10c_robust", recipe | parse_parameters(args.fields)), pset)
+    measure_set(pset, test, section.seed)
     model, seconds, found = train(section, args.attacked)
     print(f"{seconds:,.0f} s", {k: round(v, 1) for k, v in found.items()}, flush=True)
-    print({k: round(v, 5) for k, v in measure_change(section, model, args.measured).items()})
+    print({k: round(v, 5) for k, v in measure_change(section, model, test).items()})
 
 
 if __name__ == "__main__": main()

@@ -113,11 +113,11 @@ def find_fault(
 ):
     "Why arrays must be made again, in words; \"\" if one is not there, None if nothing is wrong."
     if not all(map(is_stored, files)): return ""
-    arrays = list(map(map_array, files))
+    where, arrays = shorten_path(files[0].parent), list(map(map_array, files))
     if damaged := [f.name for f, a in zip(files, arrays) if a is None]:
-        return f"{shorten_path(files[0].parent)}: {' and '.join(damaged)} {'are' if damaged[1:] else 'is'} damaged"
+        return f"{where}: {' and '.join(damaged)} {'are' if damaged[1:] else 'is'} damaged"
     names, stamps = " and ".join(f.name for f in files), [read_info(f).get("stamp") for f in files]
     if any(s != stamps[0] for s in stamps) or len({len(a) for a in arrays}) > 1:
-        return f"{shorten_path(files[0].parent)}: {names} do not belong together"
+        return f"{where}: {names} do not belong together"
     if stamp and stamps[0] != stamp:
-        return f"{shorten_path(files[0].parent)}: {names} were made from other files than those there now"
+        return f"{where}: {names} were made from other files than those there now"
