@@ -93,6 +93,29 @@ def test_readme_compares_what_the_rows_give(root, readme):
     assert said in " ".join(readme.split())
 
 
+def read_attacked(root, method):
+    "{(kind, radius): [right or wrong for each attacked image]} of a packaged classifier."
+    with lzma.open(root / f"tables/overnight/rows/classifier_{method}.csv.xz", "rt") as file: lines = list(csv.DictReader(file))
+    columns = [c.split(" ") for c in lines[0] if c.startswith(("robust ", "worst "))]
+    return {(kind, float(eps)): [line[f"{kind} learned {eps}"] for line in lines if line[f"{kind} learned {eps}"]]
+            for kind, _, eps in columns}
+
+
+def test_what_the_quartiles_do_not_decide(root, readme):
+    "Points of the set and training on corruptions, image by image, at the radii that the paper attacks at."
+    first, second = (read_attacked(root, m) for m in ("cvae_augmentation", "cifar10c"))
+    quartiles, chance = sorted({eps for _, eps in first})[:3], {}
+    for kind in ("robust", "worst"):
+        apart = []
+        for eps in quartiles:
+            better, worse = (sum(a > b for a, b in zip(x[kind, eps], y[kind, eps], strict=True)) for x, y in ((first, second), (second, first)))
+            apart.append(binomtest(better, better + worse).pvalue)
+        chance[kind] = min(apart)
+    said = " ".join((root / "nbs" / "05_cifar10c_robust.ipynb").read_text(encoding="utf-8").split())
+    assert f"worst case p ≥ {chance['worst']:.2f}, PGD p ≥ {chance['robust']:.2f}" in said
+    assert f"can't be told apart (p ≥ {min(chance.values()):.2f})" in " ".join(readme.split())
+
+
 def test_readme_counts_what_the_scoreboard_has(root, readme):
     board = table(root, "tables/quick/scoreboard.csv")
     count = lambda *verdicts: sum(line["verdict"] in verdicts and line["reason"] != "size of a layer" for line in board)
