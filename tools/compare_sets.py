@@ -1,13 +1,14 @@
 """Network or set? Adversarial training with real pairs in a set of corruptions, and attacks in it.
 
     python tools/compare_sets.py mend FILE.safetensors [--images 8000]
-    python tools/compare_sets.py train [--set FILE.safetensors] [--further TRAINING] [--attacked 250] [FIELD=VALUE ...]
+    python tools/compare_sets.py train [--set FILE.safetensors] [--further TRAINING] ... [--attacked 250] [--restarts 1]
+                                       [FIELD=VALUE ...]
 
 `mend` makes another set from the packaged `cifar10c_small` (64 latent dimensions, a decoder without local filters): its
 radius becomes that of the packaged set's coverage, and points further than 0.02 from all views are penalised in its
 decoder. `train` takes the packaged set, or that file. It trains a small network from nothing or, with --further, the
-packaged classifier after one more training. FIELD=VALUE changes a field of the settings of `05`, for instance
-train_steps=2 codes=0. Numbers are printed; logs/taught_overnight.md has the tables. What was trained is read.
+packaged classifier after one more training, or several. FIELD=VALUE changes a field of the settings of `05`, for
+instance train_steps=2 codes=0. Numbers are printed; logs/taught_overnight.md has the tables. What was trained is read.
 """
 import argparse
 import json
@@ -15,6 +16,7 @@ import json
 import torch
 
 from package_set import measure_set  # beside this file
+from restart_attacks import CHUNK, attack_again  # beside this file
 from pertnb.attack.attack import cross_entropy, pgd
 from pertnb.core.random import make_generator
 from pertnb.data import pairs
@@ -54,7 +56,20 @@ def make_set(file, images, seed=0):
     print(f"{file}: {log.seconds.sum():.0f} s")
 
 
-def train(section, attacked):
+def withstand_restarts(section, model, worst, restarts):
+    "Accuracy (%) after further restarts at the full radius; `worst`: Series by image, whether it withstood one."
+    s, pset, (x, y) = section.robust, section.pset, section.test_images(section.robust.n_test)
+    standing, held = torch.tensor(worst.index[worst].to_numpy()), 0
+    for i in range(0, len(standing), CHUNK):
+        part = standing[i:i + CHUNK]
+        seed = f"{section.seed}, from {int(part[0])}"
+        images, labels = pairs.to_float(x[part]).to(section.device), y[part].to(section.device)
+        found = attack_again(pset, model, images, labels, pset.eps, s.strong_steps, restarts, seed)
+        held += int((found == 0).sum())
+    return 100 * held / len(worst)
+
+
+def train(section, attacked, restarts=1):
     "A classifier, its seconds, and accuracies (%): on n_judged images, and attacked on the first few."
     s, pset = section.robust, section.pset
     model, log = section.classifier(METHOD)
@@ -62,7 +77,11 @@ def train(section, attacked):
     rows, _ = judging.attack_part(model, pset, *section.test_images(s.n_test), 0, attacked, attacked,
                                   [*pset.percentiles, pset.eps], s.pgd_steps, s.strong_steps, section.seed)
     held = {f"{kind} {eps:.1f}": share for (kind, eps), share in rows.groupby(["kind", "eps"]).correct.mean().items()}
-    return model, log.attrs["seconds"], {k: 100 * float(v) for k, v in {**plain, **held}.items()}
+    found = {k: 100 * float(v) for k, v in {**plain, **held}.items()}
+    if restarts > 1:
+        worst = rows[(rows.kind == "worst") & (rows.eps == rows.eps.max())].set_index("image").correct.astype(bool)
+        found[f"after {restarts} restarts"] = withstand_restarts(section, model, worst, restarts)
+    return model, log.attrs["seconds"], found
 
 
 def measure_detail(change):
@@ -84,10 +103,10 @@ def measure_change(section, model, test, steps=50):
                 change_of_views=float(views.square().mean()), detail_of_views=float(measure_detail(views).mean()))
 
 
-def continue_packaged(training):
-    "The settings of the packaged classifiers, and one training after theirs."
+def continue_packaged(trainings):
+    "The settings of the packaged classifiers, and trainings after theirs."
     given = dict(preset="overnight", data="cifar10")
-    return given | dict(further=(*presets.resolve("cifar10c_robust", given).further, training))
+    return given | dict(further=(*presets.resolve("cifar10c_robust", given).further, *trainings))
 
 
 def main():
@@ -98,8 +117,10 @@ def main():
     mending.add_argument("--images", type=int, default=8000)
     training = commands.add_parser("train")
     training.add_argument("--set", help="file; else the packaged set")
-    training.add_argument("--further", help="as `further` of 05 has it; else the small network is trained")
+    training.add_argument("--further", action="append",
+                          help="as `further` of 05 has it, once or several times; else the small network is trained")
     training.add_argument("--attacked", type=int, default=250)
+    training.add_argument("--restarts", type=int, default=1, help="of AutoPGD at the full radius")
     training.add_argument("--measured", type=int, default=60, help="test images on which the set is measured")
     training.add_argument("fields", nargs="*", metavar="FIELD=VALUE")
     args = parser.parse_args()
@@ -109,7 +130,7 @@ def main():
     recipe = continue_packaged(args.further) if args.further else RECIPE
     section = InSet(presets.resolve("cifar10c_robust", recipe | parse_parameters(args.fields)), pset)
     measure_set(pset, test, section.seed)
-    model, seconds, found = train(section, args.attacked)
+    model, seconds, found = train(section, args.attacked, args.restarts)
     print(f"{seconds:,.0f} s", {k: round(v, 1) for k, v in found.items()}, flush=True)
     print({k: round(v, 5) for k, v in measure_change(section, model, test).items()})
 
