@@ -1,6 +1,7 @@
 """The command `pertnb`: each command and each error, in this process; a few through the installed script."""
 import json
 import re
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -360,6 +361,42 @@ def test_classifier_of_other_classes(said, learned, tmp_path):
     classifier_files.save_classifier(nets.make_classifier(**net), net, tmp_path / "c.safetensors", classes=["cat", "cow"])
     code, _, err = said("attack", learned, "--classifier", tmp_path / "c.safetensors")
     assert code == 1 and "tells cat, cow apart, but these pairs are of cat, dog" in err and err.count("\n") == 1
+
+
+def test_classifier_of_more_classes(said, learned, tmp_path):
+    "One that does not name its classes is counted."
+    net = dict(name="resnet-8", n_classes=3, width=8, patch=2)
+    classifier_files.save_classifier(nets.make_classifier(**net), net, tmp_path / "c.safetensors")
+    code, _, err = said("attack", learned, "--classifier", tmp_path / "c.safetensors")
+    assert code == 1 and "tells 3 classes apart, but these pairs are of cat, dog" in err and err.count("\n") == 1
+
+
+def test_moved_pairs(said, learned, pairs, tmp_path):
+    "They are asked for; which of them were learned from is said."
+    moved, about = tmp_path / "moved", sets.PerturbationSet.load(learned / "set.safetensors")
+    shutil.copytree(pairs, moved)
+    case = own.gather(presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(moved))))
+    case.split().to_csv(tmp_path / "split.csv", index=False)
+    source = dict(about.info["source"], pairs=str(tmp_path / "gone"))
+    info = dict(about.info, source=source, split=own.digest_split(case.split()))
+    sets.PerturbationSet(about.cvae, 2., (), info).save(tmp_path / "set.safetensors")
+    code, _, err = said("evaluate", tmp_path)
+    assert code == 1 and "gone, whose pairs" in err and "name it with --pairs" in err and err.count("\n") == 1
+    code, _, err = said("evaluate", tmp_path, "--pairs", moved, "--n", "4", "--steps", "1")
+    n = len(case.train) + len(case.validation)
+    assert code == 0 and f"{n} of these 44 images have names of images that the set was learned from" in err
+
+
+def test_pairs_that_came_after_the_set(said, learned, tmp_path):
+    "Without split.csv they would change which images are tested on."
+    mine, about = make_pairs(tmp_path / "mine"), sets.PerturbationSet.load(learned / "set.safetensors")
+    case = own.gather(presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(mine))))
+    info = dict(about.info, source=dict(about.info["source"], pairs=str(mine)), split=own.digest_split(case.split()))
+    sets.PerturbationSet(about.cvae, 2., (), info).save(tmp_path / "set.safetensors")
+    assert said("evaluate", tmp_path, "--n", "4", "--steps", "1")[0] == 0
+    make_pairs(mine, 50)
+    code, _, err = said("evaluate", tmp_path, "--n", "4", "--steps", "1")
+    assert code == 1 and "there is no split.csv beside the set" in err and err.count("\n") == 1
 
 
 def test_no_classifier_and_no_labels(said, learned, tmp_path):

@@ -330,7 +330,7 @@ def evaluate(self: RobustCifar10C,
         begin = time.perf_counter()
         rows, worst[method] = self.judge(model, seed)
         write_rows(self.judged_file(method, seed), rows.assign(method=method, seed=seed))
-        n = (rows.zero_gradients > 0).sum()
+        n = int((rows.zero_gradients > 0).sum())
         print(f"{robust.METHODS[method]:28} judged in {time.perf_counter() - begin:5.1f} s; "
               f"{n} attack{'s' * (n != 1)} met a zero gradient")
     return worst

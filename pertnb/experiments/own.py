@@ -6,9 +6,10 @@
 __all__ = ['BUILT_IN_FUNCTIONS', 'N_PHANTOMS', 'MOST_BYTES', 'SOURCE', 'READING', 'CLAIM', 'load_function', 'name_function',
            'count_arguments', 'describe_output', 'call', 'check_memory', 'perturb_images', 'group_equal', 'Case',
            'load_clean', 'perturb_some', 'read_window', 'load_parts', 'drop_known', 'check_enough', 'screen_parts',
-           'split_own', 'name_absent', 'mix', 'read_learned', 'drop_learned', 'gather', 'choose_patch',
-           'count_principal_directions', 'choose', 'explain_choice', 'own_name', 'find_origin', 'claim_folder',
-           'own_folder', 'load_own', 'find_source_fault', 'read_source', 'describe_source', 'read_how', 'read_classes']
+           'split_own', 'name_absent', 'mix', 'digest_split', 'read_learned', 'check_learned', 'drop_learned', 'gather',
+           'choose_patch', 'count_principal_directions', 'choose', 'explain_choice', 'own_name', 'find_origin',
+           'claim_folder', 'own_folder', 'load_own', 'find_source_fault', 'read_source', 'describe_source', 'read_how',
+           'read_classes']
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #c2ca8843
 import importlib.util
@@ -23,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from ..core.files import atomic_write
 from ..core.names import make_printable, quote_error
-from ..core.paths import runs_dir
+from ..core.paths import digest, runs_dir
 from ..core.random import make_generator
 from ..core.rows import read_rows
 from ..data.camera import camera
@@ -284,6 +285,7 @@ def screen_parts(
         test, found = screen_pairs(test)
         test, known = drop_known(test, own, [find_groups(part.names, how) for part in (own, test)])
         lines += found + known
+        if known and not len(test): raise ValueError(f"no test image is left: {known[0]}")
     double = [(i, int(k)) for i, k in enumerate(group_equal(own.images)) if k != i]
     twice = [f"{own.names[i]} is the same image as {own.names[k]}: both go to one side of the split" for i, k in double]
     return own, test, lines + shorten(twice)
@@ -320,14 +322,37 @@ def mix(
     return own.take(mix_classes(own.labels, len(own), make_generator("own order", seed)))
 
 
-def read_learned(
-    folder, # of the results
+def digest_split(
+    rows, # of Case.split
 ):
-    "Names of the images that were learned from; none if the folder does not say."
-    file = Path(folder) / "split.csv"
-    if not file.is_file(): return set()
-    table = read_rows(file)
+    "Digest of the names of the images that are learned from; a set keeps it as `split` of its info."
+    return digest("\n".join(sorted(map(str, rows.name[rows.part != "test"]))).encode())
+
+
+def read_learned(
+    folder,  # of the results
+    info={}, # of the set in it
+):
+    "Names of the images that were learned from; none if the folder does not say. ValueError if it is of another set."
+    file, again = Path(folder) / "split.csv", "run pertnb learn again with the pairs of the set"
+    if not file.exists(): return set()
+    try: table = read_rows(file)
+    except (ValueError, OSError): raise ValueError(f"{file} can't be read: {again}") from None
+    if not {"part", "name"} <= set(table): raise ValueError(f"{file} lacks the columns part and name: {again}")
+    if info.get("split") not in (None, digest_split(table)):
+        raise ValueError(f"{file} is not the split of the set beside it, and images that the set was learned from "
+                         f"would be tested on: {again}")
     return set(table.name[table.part != "test"])
+
+
+def check_learned(
+    case, # Case, of the pairs as they are now
+    info, # of the set
+):
+    "ValueError where a set without its split.csv was learned from other images than these pairs would give it now."
+    if info.get("split") not in (None, digest_split(case.split())):
+        raise ValueError("there is no split.csv beside the set, and its pairs are not those that it was learned from: "
+                         "images that it was learned from would be tested on; run pertnb learn again")
 
 
 def drop_learned(

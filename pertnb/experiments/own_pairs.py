@@ -216,9 +216,10 @@ def find_saved(
 def drop_saved(
     folder, # of results
 ):
-    "Remove an earlier set, its classifiers and its report: what a new set does not replace is not its own."
+    "Remove the classifiers and the report of an earlier set: what a new set does not replace is not its own."
     files = find_saved(folder)
-    for file in files: file.unlink(missing_ok=True)
+    for file in files:
+        if file.stem != "set": file.unlink(missing_ok=True)
     if files: (Path(folder) / "report.html").unlink(missing_ok=True)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #16d40249
@@ -241,18 +242,18 @@ class OwnSet(OwnTraining):
     def set(self):
         "The set with its radius, mended, and with the names of its pairs; saved in the folder."
         (found, log), case, s = self.training(), self.pairs(), self.settings
-        self.keep("split", case.split())
-        source = own.describe_source(case, s)
-        about = dict(source=source, classes=list(case.train.classes), used=int(self.used().sum()),
-                     **self.source(len(case.train), seconds=log.seconds.sum()))
+        source, split = own.describe_source(case, s), case.split()
+        about = dict(source=source, split=own.digest_split(split), classes=list(case.train.classes),
+                     used=int(self.used().sum()), **self.source(len(case.train), seconds=log.seconds.sum()))
         pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
         if plan := s.plan()["plan"]:
             tell("mending its decoder")
             pairs = PairsOf(self.views()[0].to(self.device), pad=s.pad)
             pset, _ = mend(pset, pairs, plan, s.seed, device=self.device, progress=False)
-        own.claim_folder(self.folder, s)
+        pset.save(self.folder / "set.safetensors") # first, so that a full disk takes nothing away
         drop_saved(self.folder)
-        pset.save(self.folder / "set.safetensors")
+        own.claim_folder(self.folder, s)
+        self.keep("split", split)
         return pset
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #36c44b63
