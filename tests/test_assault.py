@@ -126,10 +126,11 @@ def test_f8_what_an_earlier_run_left(tmp_path):
 def test_a_new_set_is_not_beside_the_classifiers_of_an_older_one(tmp_path):
     write_headers(tmp_path, set="pertnb", standard="classifier", pairs="classifier", weights="classifier")
     for name in ("report.html", "notes.html"): (tmp_path / name).write_text("")
-    own_pairs.drop_saved(tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {"weights.safetensors", "notes.html"}
+    own_pairs.drop_saved(tmp_path, own_pairs.find_saved(tmp_path))
+    assert {p.name for p in tmp_path.iterdir()} == {"set.safetensors", "weights.safetensors", "notes.html"}
+    (tmp_path / "set.safetensors").unlink()
     (tmp_path / "report.html").write_text("of the user's")
-    own_pairs.drop_saved(tmp_path)
+    own_pairs.drop_saved(tmp_path, own_pairs.find_saved(tmp_path))
     assert (tmp_path / "report.html").exists()
 
 

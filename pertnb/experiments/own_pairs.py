@@ -215,9 +215,9 @@ def find_saved(
 
 def drop_saved(
     folder, # of results
+    files,  # of find_saved, before a new set was saved there
 ):
     "Remove the classifiers and the report of an earlier set: what a new set does not replace is not its own."
-    files = find_saved(folder)
     for file in files:
         if file.stem != "set": file.unlink(missing_ok=True)
     if files: (Path(folder) / "report.html").unlink(missing_ok=True)
@@ -250,8 +250,9 @@ class OwnSet(OwnTraining):
             tell("mending its decoder")
             pairs = PairsOf(self.views()[0].to(self.device), pad=s.pad)
             pset, _ = mend(pset, pairs, plan, s.seed, device=self.device, progress=False)
+        earlier = find_saved(self.folder)
         pset.save(self.folder / "set.safetensors") # first, so that a full disk takes nothing away
-        drop_saved(self.folder)
+        drop_saved(self.folder, earlier)
         own.claim_folder(self.folder, s)
         self.keep("split", split)
         return pset
