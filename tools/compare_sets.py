@@ -11,7 +11,6 @@ packaged classifier after one more training, or several. FIELD=VALUE changes a f
 instance train_steps=2 codes=0. Numbers are printed; logs/taught_overnight.md has the tables. What was trained is read.
 """
 import argparse
-import json
 
 import torch
 

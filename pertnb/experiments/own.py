@@ -321,7 +321,7 @@ def mix(
     "The same images in an order whose beginnings hold all classes."
     return own.take(mix_classes(own.labels, len(own), make_generator("own order", seed)))
 
-
+# %% ../../nbs/api/experiments/07a_own.ipynb #b27d05e8
 def digest_split(
     rows, # of Case.split
 ):
