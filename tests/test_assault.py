@@ -108,6 +108,39 @@ def test_f8_two_folders_of_one_name(said, tmp_path):
     assert [own.own_folder(s).name for s in settings] == ["scans", "scans-2"] and own.own_folder(settings[0]) == first
 
 
+def test_f8_results_of_other_pairs_are_not_replaced(said, pairs, tmp_path):
+    "Also where they are asked for by --out; nothing is written."
+    for words in ((pairs, "--out", tmp_path / "out"), (pairs, "--out", tmp_path / "out", "--check")):
+        other = presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(tmp_path / "others")))
+        own.claim_folder(tmp_path / "out", other)
+        write_headers(tmp_path / "out", set="pertnb")
+        before = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+        one_line(said("learn", *words), 2, "holds the set of other pairs", "others): name another folder, or remove it first")
+        assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
+    (tmp_path / "out" / "set.safetensors").unlink()
+    assert own.own_folder(presets.resolve("your_own_pairs", dict(pairs=str(pairs), out=str(tmp_path / "out")))) == tmp_path / "out"
+
+
+def test_f8_a_wrong_size_is_told_before_anything_is_written(said, pairs, tmp_path):
+    words = "learn", pairs, "--preset", "smoke", "--out", tmp_path / "out"
+    one_line(said(*words, "-p", "patch=64"), 1, f"images of ({SIDE}, {SIDE}) pixels can't be cut into patches of 64")
+    assert not (tmp_path / "out").exists()
+    narrow = own_pairs.OwnPairs(presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(pairs), width=1)))
+    assert narrow.choice()[0]["net"]["bottleneck"] == 1
+
+
+def test_f8_files_of_another_kind(said, tmp_path):
+    torch.save({}, tmp_path / "set.safetensors")
+    one_line(said("evaluate", tmp_path), 1, "was written by torch.save and holds no radius", "PerturbationSet.load(FILE, eps=RADIUS)")
+    write_headers(tmp_path, set="pertnb")
+    with pytest.raises(ValueError, match="is a perturbation set, not a classifier"): classifier_files.load_classifier(tmp_path / "set.safetensors")
+    with pytest.raises(ValueError, match=r"size must be a height and a width, got \[32\]"): sets.make_cvae("cifar10_residual", size=[32])
+
+
+def test_f8_only_what_is_kept_is_said_to_be_kept():
+    assert [k for k in cli.COMMANDS if "kept" in cli.tell_interrupted(k)] == list(cli.RESUMED) and cli.tell_interrupted() == "interrupted"
+
+
 def write_headers(folder, **keys):
     "Small safetensors files whose headers have these keys."
     for name, key in keys.items(): write_tensors(folder / f"{name}.safetensors", dict(a=torch.zeros(1)), {key: "{}"})
@@ -462,14 +495,14 @@ def test_json_is_ascii(said, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
 def test_f16_signals(number, tmp_path):
-    "A command that works is ended with one line that says how to go on. (What a shell starts in the background ignores SIGINT, and so do its children.)"
+    "A command that works is ended with one line. (What a shell starts in the background ignores SIGINT, and so do its children.)"
     script = "import signal, time\nfrom pertnb.tools import cli\nsignal.signal(signal.SIGINT, signal.default_int_handler)\ncli.EXPERIMENT_COMMANDS\ndef work(args):\n print('here', flush=True)\n time.sleep(60)\n"
     script += "cli.COMMANDS['data'] = (work, *cli.COMMANDS['data'][1:])\ncli.script(['data'])"
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
     assert child.stdout.readline() == "here\n"
     child.send_signal(number)
     _, err = child.communicate(timeout=60)
-    assert (child.returncode, err) == (1, f"pertnb data: {cli.INTERRUPTED}\n")
+    assert (child.returncode, err) == (1, f"pertnb data: {cli.tell_interrupted()}\n")
 
 
 @pytest.mark.parametrize("change, part", ((dict(PERTNB_RUNS="loop"), "Too many levels of symbolic links"), (dict(PERTNB_RUNS="file/runs"), "make room or rights there")))

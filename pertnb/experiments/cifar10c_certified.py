@@ -15,6 +15,7 @@ from scipy.special import ndtr
 from statsmodels.stats.proportion import proportion_confint
 from ..certify import smoothing
 from ..certify.attacks import attack_certified
+from ..certify.sequential import is_in_reach
 from ..core import memo
 from ..core.paths import runs_dir
 from ..core.random import make_generator
@@ -88,7 +89,9 @@ def packaged_noise(self: Cifar10C,
     "The packaged classifier of a noise that these settings describe, and its log; None if there is none."
     name = f"noise_{level}"
     if name in self.anew: return None
-    recipe = lambda s: (s.n_train, s.net(), s.training("cvae_smoothing"), s.loss(), s.warm_start)
+    def recipe(s):
+        start = s.training("standard") if s.warm_start else None
+        return s.n_train, s.net(), s.training("cvae_smoothing"), s.loss(), start
     found = self.find_packaged(name, self.certified, self.seed, recipe)
     return found if found and packaged_card(name)["sigma"] == self.sigma(level) else None
 
@@ -327,8 +330,8 @@ def decide_all(self: Cifar10C,
         for heading, mine in self.decisions(q).groupby("heading", sort=False):
             p0 = ndtr(mine.radius.iloc[0] / self.sigma(q))
             said = dict(prediction=mine.prediction, correct=mine.correct, sequential=mine.certified,
-                        undecided=mine.undecided, beyond=p0**s.n_most > s.alpha, draws=mine.draws,
-                        fixed_draws=s.n0 + s.n_fixed)
+                        undecided=mine.undecided, beyond=not is_in_reach(s.n_most, p0, s.alpha, s.n0),
+                        draws=mine.draws, fixed_draws=s.n0 + s.n_fixed)
             parts.append(pd.DataFrame(dict(method=name_noise(q), radius=heading, image=mine.image) | said))
     return self.keep("sequential", pd.concat(parts, ignore_index=True))
 
@@ -375,7 +378,7 @@ def attack_noise(self: Cifar10C,
     found = attack_certified(self.set(s), self.noise(level)[0], to_float(x[image]), prediction, radius,
                              self.sigma(level), s.attack_steps, s.restarts, n=s.judge, alpha=s.alpha,
                              seed=self.seed, batch_size=s.sample_batch)
-    return found.assign(method=name_noise(level))
+    return found.assign(image=rows.image.to_numpy()[found.image.astype(int)], method=name_noise(level))
 
 
 @patch

@@ -120,11 +120,14 @@ def judge_decisions(
     rows,  # of Cifar10C.compare_decisions
     alpha, # of both tests
 ):
-    "Sentences: disagreements, and contradictions with the p-value of a binomial test."
+    "Sentences: disagreements, and contradictions with the p-value of a binomial test over images and noises."
     within = rows[~rows.beyond]
     differ, wrong = int((within.fixed != within.sequential).sum()), int(within.contradicts.sum())
     more, refused = int((within.sequential & ~within.fixed).sum()), int((within.fixed & ~within.sequential).sum())
-    chance = binomtest(wrong, len(within), alpha, alternative="greater").pvalue if len(within) else 1.
+    cases = within.groupby(["method", "image"]).contradicts # those of a case share their draws
+    some, allowed = cases.any(), min(1., alpha * cases.size().max()) if len(within) else alpha
+    chance = binomtest(int(some.sum()), len(some), allowed, alternative="greater").pvalue if len(some) else 1.
     return [f"{differ} of {len(within)} decisions within reach differ: {more} are certified by the sequential test "
             f"alone, {refused} of {int(within.fixed.sum())} by the fixed draws alone",
-            f"{wrong} contradict each other; α allows each with probability {alpha:g} (p = {chance:.2g})"]
+            f"{wrong} contradict each other, in {some.sum()} of {len(some)} cases (an image and a noise); "
+            f"α allows a case with probability at most {allowed:g} (p = {chance:.2g})"]

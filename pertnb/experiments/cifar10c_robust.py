@@ -15,7 +15,6 @@ import torch
 from ..core import memo
 from ..core.clock import check_time
 from ..core.device import full_precision
-from ..core.paths import runs_dir
 from ..core.random import make_generator
 from ..core.rows import read_rows, write_rows
 from ..corruptions import OUT_OF_DISTRIBUTION, TRAIN
@@ -238,7 +237,10 @@ def teacher(self: RobustCifar10C,
 ):
     "The classifier of a method after these trainings."
     before = type(self)(settings.first("standard", 1), self.device) # what others start from
-    return before.classifiers(before.needed(method, seed), seed)[0][method]
+    before.counted = self.counted # a training counts once
+    model = before.classifiers(before.needed(method, seed), seed)[0][method]
+    self.earlier += before.earlier
+    return model
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #5adcf4e8
 @patch
@@ -252,22 +254,24 @@ def classifiers(self: RobustCifar10C,
     for m in given:
         if given[m]: print(f"{robust.METHODS[m]:28} comes with the package")
     if all(given.values()): return tuple({m: found[k] for m, found in given.items()} for k in (0, 1))
-    given = {m: found for m in methods if (found := self.begun(m, seed))}
-    pset = self.set(self.robust) if any(m.startswith("cvae") for m in methods) else None
-    models = robust.train_methods(self.robust, methods, *self.views(self.robust, seed), pset, self.n_classes, seed,
+    every = tuple(dict.fromkeys(k for m in methods for k in self.needed(m, seed)))
+    given = {m: found for m in every if (found := self.begun(m, seed))}
+    pset = self.set(self.robust) if any(m.startswith("cvae") for m in every) else None
+    models = robust.train_methods(self.robust, every, *self.views(self.robust, seed), pset, self.n_classes, seed,
                                   logs=logs, given=given, teach=partial(self.teacher, seed), device=self.device,
                                   progress=False)
     self.count_earlier(begin, *logs.values())
-    return {method: round_weights(model) for method, model in models.items()}, logs
+    ours = {m: round_weights(models[m]) if m in logs else models[m] for m in methods} # robustbench's stay as they are
+    return ours, {m: logs[m] for m in methods if m in logs}
 
 
 @patch
 def classifier(self: RobustCifar10C,
     method, # one of robust.METHODS
 ):
-    "One of them and its log."
-    models, logs = self.classifiers(self.needed(method, self.seed), self.seed)
-    return models[method], logs[method]
+    "One of them and its log, None if it is robustbench's."
+    models, logs = self.classifiers((method,), self.seed)
+    return models[method], logs.get(method)
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #327a680d
 PAPER_RADII = 2.7, 3.9, 10.2 # quartiles of the paper's own set
@@ -314,8 +318,9 @@ def judged_file(self: RobustCifar10C,
     method, # one of robust.METHODS
     seed,   # of its training
 ):
-    "Where `evaluate` writes the rows of a classifier."
-    return runs_dir() / f"robust-{self.preset}-{self.data}" / f"{method} {seed}.csv"
+    "Where `evaluate` writes the rows of a classifier; other settings have another folder."
+    kept = memo.place(f"robust-{self.preset}-{self.data}", judging.judge_classifier, settings=self.robust)
+    return kept.folder / f"{method} {seed}.csv"
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #e4901d13
 @patch
@@ -339,6 +344,7 @@ def evaluate(self: RobustCifar10C,
 @patch
 def read_judged(self: RobustCifar10C):
     "The rows of all methods and seeds, as `evaluate` wrote them."
+    for seed in self.seeds(): self.evaluate(seed)
     parts = [read_rows(self.judged_file(method, seed)) for method in self.methods() for seed in self.seeds()]
     return pd.concat(parts, ignore_index=True)
 

@@ -91,7 +91,8 @@ def tabulate_contents(
         values = {"eps": pairs.eps.iloc[0], "Inside": 100 * (pairs.norm <= pairs.eps).mean(),
                   "Reached": 100 * (pairs.pgd_ae <= tolerance).mean(), "Excess": found["Excess"]}
         values |= {k.capitalize(): 100 * found[k] for k in ("Blank", "black", "white", "flat")}
-        parts.append(pd.DataFrame(dict(row=row, column=list(values), value=list(values.values()), n=len(g))))
+        n = [len(pairs) if k in ("Inside", "Reached") else len(g) for k in values]
+        parts.append(pd.DataFrame(dict(row=row, column=list(values), value=list(values.values()), n=n)))
     g = extremes[extremes.row == extremes.row.iloc[0]]
     parts.append(pd.DataFrame(dict(row=real, column=["Excess"], value=[g.real_excess.mean()], n=len(g))))
     return pd.concat(parts, ignore_index=True)
@@ -190,10 +191,10 @@ class ContentsSection(CoveredSection):
     def tell_blank(self,
         rows, # of the table
     ):
-        "A sentence: the share of the sets of each row in which the search found a blank image."
-        held = self.tabulate_held()
-        share = held[held.column == "Blank"].set_index("row").value
-        return f"Sets that hold a blank image: {'; '.join(f'{row} {share[row]:.0f}%' for row in rows)}."
+        "A sentence: of the sets searched, how many hold a blank image, for each row."
+        found = self.read_extremes()
+        told = (f"{row} {int(g.blank.sum())} of {len(g)}" for row in rows for g in [found[found.row == row]])
+        return f"Sets searched that hold a blank image: {'; '.join(told)}."
 
     def caption_held(self,
         n, # images

@@ -83,14 +83,21 @@ class CertifiedTables(CertifiedMaps):
         shares = {(row, column): self.certified_share(radius, correction)
                   for row, correction in MAP_READINGS.items() for column, radius in radii.items()}
         shares["The same network without noise", "Perturbed"] = self.plain_share()
-        return pd.DataFrame([dict(row=row, column=column, value=share.mean(), se=share.sem(), n=len(share))
+        return pd.DataFrame([dict(row=row, column=column, value=share.mean(), se=self.find_error(share), n=len(share))
                              for (row, column), share in shares.items()])
 
+    def find_error(self,
+        share, # of each image (..., images)
+    ):
+        "The standard error over scenes of the mean over images, (...)."
+        return segment.jackknife_mean(share, self.images()[2])
+
     def certified_curves(self, n=60):
-        "n radii from 0 to the set's, and at each the share of each image's pixels: {reading: (n, images)}."
+        "n radii from 0 to the set's, and at each the mean share of pixels and its standard error: {reading: (2, n)}."
         radii = np.linspace(0, self.pset.eps, n)
         names = {"each pixel by itself": "none", "all pixels of a map (Holm)": "holm"}
-        return radii, {name: np.stack([self.certified_share(r, c) for r in radii]) for name, c in names.items()}
+        shares = {name: np.stack([self.certified_share(r, c) for r in radii]) for name, c in names.items()}
+        return radii, {name: np.stack([s.mean(1), self.find_error(s)]) for name, s in shares.items()}
 
     def certify_shown(self):
         "Images and classes of some test images, and their certificates as of smoothing.certify."

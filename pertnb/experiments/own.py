@@ -8,8 +8,8 @@ __all__ = ['BUILT_IN_FUNCTIONS', 'N_PHANTOMS', 'MOST_BYTES', 'SOURCE', 'READING'
            'load_clean', 'perturb_some', 'read_window', 'load_parts', 'drop_known', 'check_enough', 'screen_parts',
            'split_own', 'name_absent', 'mix', 'digest_split', 'read_learned', 'check_learned', 'drop_learned', 'gather',
            'choose_patch', 'count_principal_directions', 'choose', 'explain_choice', 'own_name', 'find_origin',
-           'claim_folder', 'own_folder', 'load_own', 'find_source_fault', 'read_source', 'describe_source', 'read_how',
-           'read_classes']
+           'claim_folder', 'is_free', 'own_folder', 'load_own', 'find_source_fault', 'read_source', 'describe_source',
+           'read_how', 'read_classes']
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #c2ca8843
 import importlib.util
@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from ..core.files import atomic_write
+from ..core.files import atomic_write, is_checkpoint
 from ..core.names import make_printable, quote_error
 from ..core.paths import digest, runs_dir
 from ..core.random import make_generator
@@ -420,8 +420,8 @@ def choose(
     needed = count_principal_directions(own)
     latent = s.latent or min(128, max(8, 1 << (needed - 1).bit_length()))
     width = s.width or max(48, C * patch**2 // 4)
-    net = dict(name="cifar10_residual", latent=latent, width=width, bottleneck=width // 2, blocks=s.blocks, features=32,
-               maps=8, patch=patch, encoder_patch=max(patch, coarse), skip=True, channels=C, size=[H, W])
+    net = dict(name="cifar10_residual", latent=latent, width=width, bottleneck=max(1, width // 2), blocks=s.blocks,
+               features=32, maps=8, patch=patch, encoder_patch=max(patch, coarse), skip=True, channels=C, size=[H, W])
     batch = max(8, min(128, len(own) // 8))
     epochs = s.epochs or max(2., s.pairs_seen / len(own))
     chosen = dict(net=net, beta=s.beta * C * H * W / 3072, epochs=epochs, batch_size=batch)
@@ -489,15 +489,28 @@ def claim_folder(
     with atomic_write(Path(folder) / CLAIM) as tmp: tmp.write_bytes(find_origin(s).encode(errors="surrogateescape"))
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #09ecc19c
+def is_free(
+    folder, # of results
+    s,      # settings
+):
+    "Whether the folder holds nothing that was made from other pairs."
+    file = Path(folder) / CLAIM
+    return not file.is_file() or file.read_bytes() == find_origin(s).encode(errors="surrogateescape")
+
+
 def own_folder(
     s, # settings
 ):
-    "Folder of everything made from these pairs: `out`, or runs/own/NAME (at `smoke`, runs/smoke/own/NAME)."
-    if s.out: return Path(s.out)
+    "Folder of all that is made from these pairs: `out`, or runs/own/NAME (smoke/own/NAME); ValueError if it is taken."
+    if s.out:
+        if not is_free(s.out, s) and (Path(s.out) / "set.safetensors").is_file():
+            earlier = (Path(s.out) / CLAIM).read_text(encoding="utf-8", errors="replace")
+            raise ValueError(f"{s.out} holds the set of other pairs ({earlier}): name another folder, "
+                             "or remove it first")
+        return Path(s.out)
     first = runs_dir() / ("smoke/own" if s.preset == "smoke" else "own") / own_name(s)
-    origin = find_origin(s).encode(errors="surrogateescape")
     folders = (first if k == 1 else first.with_name(f"{first.name}-{k}") for k in count(1))
-    return next(f for f in folders if not (f / CLAIM).is_file() or (f / CLAIM).read_bytes() == origin)
+    return next(folder for folder in folders if is_free(folder, s))
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #3d3b1e40
 def load_own(
@@ -508,6 +521,9 @@ def load_own(
     file = path / "set.safetensors" if path.is_dir() else path
     if not file.is_file():
         raise FileNotFoundError(f"there is no perturbation set at {file}: make one with pertnb learn")
+    if is_checkpoint(file):
+        raise ValueError(f"{file} was written by torch.save and holds no radius: if it is a CVAE of the released code, "
+                         "PerturbationSet.load(FILE, eps=RADIUS).save(FOLDER/set.safetensors) makes a set of it")
     return PerturbationSet.load(file), file.parent
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #c92ac187

@@ -9,7 +9,7 @@ __all__ = ['measure_noise', 'find_residual', 'judge_fit', 'advise_on_latent', 'a
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #ad10c003
 import torch
 from ..core.device import full_precision
-from .own_report import METHOD_NAMES
+from .own_report import METHOD_NAMES, QUARTERS, split_by_strength
 from ..measure import excess, judging
 from ..sets.sets import project
 
@@ -131,11 +131,14 @@ def judge_own_set(
     blank, # whether the set of each searched image holds a blank one
 ):
     "A sentence."
-    held = max(0., 100 * (1 - rows.pgd_ae.sum() / max(rows.none.sum(), 1e-12)))
+    def measure(g): return max(0., 100 * (1 - g.pgd_ae.sum() / max(g.none.sum(), 1e-12)))
+    held, quarters = measure(rows), split_by_strength(rows)
+    ends = [f"{measure(quarters[k]):.0f}% in the {k}" for k in (QUARTERS[0], QUARTERS[-1]) if k in quarters]
+    by = f" ({', '.join(ends)})" if ends else ""
     word = "well" if held > 80 else "in part" if held > 50 else "badly"
     empty = f"{int(blank.sum())} of {len(blank)} sets that were searched hold a blank image"
-    return (f"The set describes your perturbation {word}: it reproduces {held:.0f}% of that of {n} unseen images; "
-            f"{empty}.")
+    return (f"The set describes your perturbation {word}: it reproduces {held:.0f}% of the squared change "
+            f"in {len(rows)} pairs of {n} images that were not learned from{by}; {empty}.")
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #8f556dd0
 def worst_answers(

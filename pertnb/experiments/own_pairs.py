@@ -34,6 +34,7 @@ from ..learn.mend import mend
 from ..learn.train import Schedule
 from ..measure import judging, quality
 from ..models.classifier_files import save_classifier
+from ..models.cvae import make_cvae
 from ..models.nets import make_network
 from ..sets.sets import latent_norms
 
@@ -169,7 +170,11 @@ class OwnParts(SearchedSection):
         return tuple(part.views() for part in (case.train, case.validation, case.test))
 
     @step
-    def choice(self): return own.choose(self.pairs().train, self.settings)
+    def choice(self):
+        "What own.choose finds; ValueError where no network can have these sizes."
+        chosen, why = own.choose(self.pairs().train, self.settings)
+        with torch.device("meta"): make_cvae(**chosen["net"])
+        return chosen, why
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #c0948f50
 class DescribedParts(OwnParts):

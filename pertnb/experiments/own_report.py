@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['METRICS_EXPLAINED', 'QUARTERS', 'METHOD_NAMES', 'REPORT_STYLE', 'REPORT_PAGE', 'ALT', 'explain_radius', 'fit_radius',
            'find_used', 'describe_used', 'decode_nearest', 'interpolate', 'tabulate_own_quality', 'name_radii',
-           'tabulate_own_contained', 'tabulate_robustness', 'tabulate_own_certified', 'describe_certified',
-           'drop_links', 'caption_of', 'describe_figures', 'write_report']
+           'split_by_strength', 'tabulate_own_contained', 'tabulate_robustness', 'tabulate_own_certified',
+           'describe_certified', 'drop_links', 'caption_of', 'describe_figures', 'write_report']
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #0e045075
 import html
@@ -136,14 +136,22 @@ def name_radii(
 QUARTERS = "weakest quarter", "second", "third", "strongest quarter"
 
 
+def split_by_strength(
+    rows, # from quality.evaluate_set, with a column `none`
+):
+    "{name of a quarter: its rows}, by the change of the pair; empty for a single pair."
+    if len(rows) < 2: return {}
+    quarter = pd.qcut(rows.none.rank(method="first"), 4, labels=QUARTERS)
+    return dict(list(rows.groupby(quarter, observed=True)))
+
+
 def tabulate_own_contained(
     rows,  # from quality.evaluate_set, with a column `none`
     radii, # from name_radii
 ):
     "Share (%) of pairs inside each radius, and of their change that the nearest point of the set leaves, by strength."
-    rank, parts = rows.none.rank(method="first"), []
-    quarters = rows.groupby(pd.qcut(rank, 4, labels=QUARTERS), observed=True) if len(rows) > 1 else []
-    for group, g in [("all pairs", rows), *quarters]:
+    parts = []
+    for group, g in {"all pairs": rows, **split_by_strength(rows)}.items():
         inside = [100 * (g.norm <= r).mean() for r in radii.values()]
         left = 100 * g.pgd_ae.sum() / g.none.sum()
         parts.append(pd.DataFrame(dict(row=group, column=[*radii, "change left"], value=[*inside, left], n=len(g))))

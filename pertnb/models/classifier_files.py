@@ -36,6 +36,7 @@ def load_classifier(
     "The classifier (eval mode, CPU, float32) and its info; an error of one line if there is none."
     if not Path(path).is_file(): raise FileNotFoundError(f"there is no classifier at {path}")
     tensors, header = read_tensors(path, advice="train it again")
+    if "pertnb" in header: raise ValueError(f"{path} is a perturbation set, not a classifier")
     try:
         about = json.loads(header["classifier"])
         check_classifier(about["net"]["name"])

@@ -192,7 +192,8 @@ def check_sizes(
     but=(),     # names of those that are not sizes
     low={},     # least value of a size, by name (default: 1)
 ):
-    "ValueError unless each size is a whole number that is large enough."
+    "ValueError unless each size is a whole number that is large enough; that of images is a height and a width."
+    if len(config.get("size", "HW")) != 2: raise ValueError(f"size must be a height and a width, got {config['size']}")
     for name, value in config.items():
         if name in ("name", *but): continue
         for v in value if isinstance(value, list) else [value]: check_number(name, v, low.get(name, 1), whole=True)

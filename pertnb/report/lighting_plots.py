@@ -34,7 +34,7 @@ def caption_stages(
     "How the trainings end."
     ends = [f"{row} {log.mse.iloc[-1]:.4f} and {log.kl.iloc[-1]:.1f}" for row, log in logs.items()]
     return (f"Training ends at squared error and KL: {'; '.join(ends)}. "
-            f"β and the rate rise over the first {100 * peak:.0f}%.")
+            f"β and the rate of the first stage rise over its first {100 * peak:.0f}%; later stages hold β.")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #ad8f8f1d
 def draw_lightings(
@@ -234,20 +234,19 @@ def judge_adversarial(
     gain, paper = (at["CVAE adversarial training"] - at["MI data augmentation"] for at in (ours, theirs))
     how = "keeps more than" if gain > 0 else "does NOT keep more than"
     more = "; a stronger attack may order them differently" if attack == "PGD alone" else ""
-    return (f"under {attack}, adversarial training {how} augmentation at the full radius: {gain:+.1f} points "
-            f"(paper {paper:+.1f}){more}")
+    return (f"under {attack}, adversarial training {how} MI data augmentation at the full radius: {gain:+.1f} points "
+            f"(paper, by PGD: {paper:+.1f}){more}")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #6f6365a9
 def draw_band(
     ax,     # axes to draw in
     grid,   # radii (R,)
-    share,  # % of each image's pixels (R, images)
+    curve,  # % of the pixels, and its standard error, NaN where there is none (2, R)
     label,  # of the curve
     colour, # of the curve
 ):
-    "The mean over images with its 95% band; returns the highest number of the band."
-    n, mean = share.shape[1], share.mean(1)
-    half = 1.96 * share.std(1, ddof=1) / n**.5 if n > 1 else np.zeros(len(mean)) # one image has no spread
+    "The curve with its 95% band; returns the highest number of the band."
+    mean, half = curve[0], 1.96 * np.nan_to_num(curve[1])
     ax.plot(grid, mean, color=colour, label=label)
     ax.fill_between(grid, np.clip(mean - half, 0, None), mean + half, color=colour, alpha=.18, linewidth=0)
     return (mean + half).max()
@@ -255,7 +254,7 @@ def draw_band(
 
 def draw_certified_pixels(
     grid,   # radii (R,)
-    curves, # {reading: % of each image's pixels (R, images)}
+    curves, # {reading: % of the pixels, and its standard error (2, R)}
     marks,  # {label: radius}, vertical lines
     answer, # a material and the % of pixels that always saying it gets right
 ):
@@ -263,8 +262,8 @@ def draw_certified_pixels(
     name, guess = answer
     with plots.styled():
         fig, ax = plots.plt.subplots(figsize=(6.4, 3.8))
-        top = max(draw_band(ax, grid, share, label, colour)
-                  for (label, share), colour in zip(curves.items(), ("#08306b", "#2b8cd6")))
+        top = max(draw_band(ax, grid, curve, label, colour)
+                  for (label, curve), colour in zip(curves.items(), ("#08306b", "#2b8cd6")))
         ax.axhline(guess, color="0.6", linewidth=.8)
         ax.text(grid[-1], guess, f"always “{name}” ", color="0.4", fontsize=9, ha="right", va="bottom")
         plots.mark_radii(ax, marks)
@@ -284,7 +283,7 @@ def caption_certified_pixels(
     return (f"{each['Perturbed']:.0f}% of the pixels are right, {each['eps 50%']:.0f}% certified at the median radius "
             f"{radii['eps 50%']:.1f} and {each['eps full']:.0f}% at the full {radii['eps full']:.1f}, each by itself; "
             f"for all pixels of a map at once {whole['eps 50%']:.0f}% and {whole['eps full']:.0f}%. "
-            "Dotted: percentiles of the latent norms.")
+            "Bands: 95% (jackknife over scenes). Dotted: percentiles of the latent norms.")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #8d516a8e
 def draw_certified_maps(
@@ -324,10 +323,11 @@ def judge_certificates(
     cell, (name, guess) = table.set_index(["row", "column"]).value, answer
     each, whole = cell["Smoothed, each pixel"], cell["Smoothed, all pixels (Holm)"]
     theirs = PAPER["mi_certified"]["Smoothed, each pixel"]
-    above = "above" if each["eps 50%"] > guess else "NOT above"
-    price = each - whole
+    names, price = {"eps 50%": "median", "eps 75%": "third quartile", "eps full": "full"}, each - whole
+    beside = ", ".join(f"{'above' if each[k] > guess else 'NOT above'} at the {name} ({each[k]:.1f}%)"
+                       for k, name in names.items() if k in each)
     return (f"smoothed accuracy {each['Perturbed']:.1f}% (paper {theirs['Perturbed']}), certified at the median radius "
             f"{each['eps 50%']:.1f}% (paper {theirs['eps 50%']}); always {name}: {guess:.1f}%\n"
-            f"certified at the median radius {above} what a constant answer gives, which every radius certifies\n"
+            f"what is certified, beside a constant answer, which every radius certifies: {beside}\n"
             f"holding for all {pixels:,} pixels of a map at once costs {price['eps 50%']:.1f} points "
             f"at the median radius and {price['eps full']:.1f} at the full one")

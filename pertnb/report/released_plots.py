@@ -29,6 +29,9 @@ def draw_effects(
         ax.errorbar(middle[k], place[k], xerr=length[:, k], fmt="o", ms=5, capsize=3, color=colour, lw=1.4, label=label)
     ax.axvline(0, color="0.3", lw=1)
     ax.set(xlabel="effect in percentage points" if kind == "share" else "effect in % of ours")
+    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xticks([-100, -10, -1, 0, 1, 10, 100], ["−100", "−10", "−1", "0", "1", "10", "100"])
+    ax.margins(x=.03)
 
 # %% ../../nbs/api/report/12i_released_plots.ipynb #0bca4fc0
 def shade_rows(
@@ -52,8 +55,6 @@ def plot_effects(
     with plots.styled():
         fig, axes = plots.plt.subplots(1, 2, figsize=(11, .25 * len(effects) + 1.2), sharey=True)
         for ax, kind in zip(axes, ("share", "error")): draw_effects(ax, effects, place, kind)
-        axes[1].set_xscale("symlog", linthresh=10)
-        axes[1].set_xticks([-100, -10, 0, 10, 100, 1000], ["−100", "−10", "0", "10", "100", "1,000"])
         axes[0].set_yticks(place, [f"{t.row} {t.option}: {t.metric}" for t in effects.itertuples()])
         for ax in axes: shade_rows(ax, effects.row, place)
         axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2)

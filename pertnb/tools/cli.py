@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'WIDEST', 'LONGEST', 'OPTIONS', 'LEARN_OPTIONS', 'STAGES_OPTIONS', 'EXPERIMENT_COMMANDS',
-           'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS', 'SITE_COMMAND', 'REPRODUCE_COMMAND', 'COMMANDS',
-           'INTERRUPTED', 'data_row', 'data_command', 'find_notebook', 'check_parameters', 'name_output', 'AboveBar',
-           'run_cells', 'execute', 'read_outputs', 'estimate_run', 'align_rows', 'align_table', 'list_tables',
-           'find_results', 'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set',
-           'drop_older', 'learn_command', 'site_command', 'reproduce_command', 'Parser', 'read_text',
-           'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure', 'run_or_report',
+           'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS', 'SITE_COMMAND', 'REPRODUCE_COMMAND', 'COMMANDS', 'RESUMED',
+           'data_row', 'data_command', 'find_notebook', 'check_parameters', 'name_output', 'AboveBar', 'run_cells',
+           'execute', 'read_outputs', 'estimate_run', 'align_rows', 'align_table', 'list_tables', 'find_results',
+           'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set', 'drop_older',
+           'learn_command', 'site_command', 'reproduce_command', 'Parser', 'read_text', 'make_number_type',
+           'add_command', 'make_parser', 'to_json', 'report_failure', 'tell_interrupted', 'run_or_report',
            'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
@@ -327,6 +327,7 @@ def learn_command(args):
     try: section = OwnPairs(presets.resolve("your_own_pairs", values))
     except ValueError as error: raise Usage(str(error)) from None
     case, folder = section.pairs(), section.folder.resolve()
+    section.choice() # a wrong size is told before anything is written
     if args.check:
         counts = [len(part) for part in (case.train, case.validation, case.test)]
         return dict(check=list(case.lines), images=counts), "\n".join(case.lines) or "checked: nothing to mend"
@@ -581,18 +582,26 @@ def report_failure(
     return code
 
 
-INTERRUPTED = "interrupted; what was finished is kept, and the same command goes on from there"
+RESUMED = "run", "learn", "stages", "reproduce" # commands that keep what was finished
+
+
+def tell_interrupted(
+    command=None, # its name
+):
+    "What is said of an interruption."
+    return "interrupted" + "; what was finished is kept, and the same command goes on from there" * (command in RESUMED)
 
 
 def run_or_report(
     work, # () -> anything
     name, # of the program and command
     as_json=False, # report an error also as an object on stdout
+    command=None, # its name, if it is known
 ):
     "(what work() returns, 0); or, if it fails or is interrupted, one line on stderr, and (None, exit code)."
     try: return work(), 0
     except Usage as error: return None, report_failure(error, 2, name, as_json)
-    except KeyboardInterrupt: return None, report_failure(RuntimeError(INTERRUPTED), 1, name, as_json)
+    except KeyboardInterrupt: return None, report_failure(RuntimeError(tell_interrupted(command)), 1, name, as_json)
     except BrokenPipeError: raise # nobody reads
     except Exception as error: return None, report_failure(error, 1, name, as_json)
 
@@ -647,7 +656,7 @@ def main(
     if args.command is None:
         missing = Usage(f"a command is missing: {', '.join(COMMANDS)} (see pertnb --help)")
         return report_failure(missing, 2, name, False)
-    done, code = run_or_report(lambda: run_parsed(args), name, args.json)
+    done, code = run_or_report(lambda: run_parsed(args), name, args.json, args.command)
     if code: return code
     result, text = done
     lines = [json.dumps(to_json(result))] if args.json else map(make_printable, text.split("\n"))

@@ -35,7 +35,7 @@ from ..experiments.cifar10c_robust import PAPER_RADII
 from ..measure import judging, quality
 from ..report import tables
 from . import estimate
-from .cli import INTERRUPTED, main, script
+from .cli import main, script, tell_interrupted
 from .usage import Usage
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #e62243b1
