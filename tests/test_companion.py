@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 
 import pertnb
 from pertnb.learn import robust
+from pertnb.sets.sets import packaged_set_card
 
 
 def table(root, path):
@@ -168,6 +169,13 @@ def test_readme_says_what_withstands_the_worst_light(root, readme):
     said = f"(30 images): under the worst light {adversarial}% of pixels are right after adversarial training, {lights}% after training on all lights"
     assert said in " ".join(readme.split())
     assert {line["n"] for line in table(root, path)} == {"30"} # images
+
+
+def test_table_of_the_packaged_set_is_its_card(root):
+    card, path = packaged_set_card(), "tables/overnight/cifar10c_evaluate.csv"
+    found = {line["column"]: (float(line["value"]), line["n"], line["commit"]) for line in table(root, path)}
+    n, commit = str(card["n_test_images"]), card["measured"]["commit"]
+    assert found == {"eps": (card["eps"], n, commit)} | {k: (v["mean"], n, commit) for k, v in card["test"].items()}
 
 
 def test_citation(root, settings, readme):

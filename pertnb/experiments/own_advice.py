@@ -107,8 +107,8 @@ def judge_worst(
     out = [f"the worst point of the set lies {times:.1f} times as far from an image and its partners as these from one "
            f"another ({found['Excess']:.4f} against {found['Excess of views']:.4f}, {len(rows)} test images)"]
     if found["Blank"]:
-        out.append(f"{int(rows.blank.sum())} of {len(rows)} sets hold a blank image (black, white or flat): no "
-                   "classifier can be right on it; raise excess_weight or mend_images, or lower coverage")
+        out.append(f"{int(rows.blank.sum())} of {len(rows)} sets hold a blank image (black, white or flat): there a "
+                   "classifier is right for one class at most; raise excess_weight or mend_images, or lower coverage")
     return out
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #5d9249fa

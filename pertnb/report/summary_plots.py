@@ -139,8 +139,11 @@ def describe_directions(
 def draw_ways(
     ways,    # {name: list of InspectedPoint}
     classes, # names
+    x,       # the image (3, H, W), which stands before each way
+    y,       # number of its class
 ):
-    "One row per way; returns the figure."
-    titles = [[f"{classes[p.predicted]} {p.confidence:.0%}\n‖u‖ {p.norm:.1f}" for p in way] for way in ways.values()]
-    images = torch.stack([torch.stack([p.image for p in way]) for way in ways.values()])
+    "One row per way, with what is said of each point; returns the figure."
+    said = lambda p: f"{classes[p.predicted]} {p.confidence:.0%}{'' if p.predicted == y else ' ✗'}\n‖u‖ {p.norm:.1f}"
+    titles = [[f"{classes[y]}\nthe image", *map(said, way)] for way in ways.values()]
+    images = torch.stack([torch.stack([x, *(p.image for p in way)]) for way in ways.values()])
     return plots.image_grid(images, rows=list(ways), titles=titles, cell=1.2).figure

@@ -96,7 +96,7 @@ def ways(self: Exploration,
     scene, (pset, models), path = self.scene(), self.learned(), self.attack()[0]
     strip = torch.linspace(-1, 1, 9).tolist()
     picked = path[torch.linspace(0, len(path) - 1, 9).round().long()]
-    places = {f"direction {k + 1}": [scene.place(moves=[0.] * k + [s * pset.eps]) for s in strip] for k in (0, 1)}
+    places = {f"direction {k + 1}, − to +": [scene.place(moves=[0.] * k + [s * pset.eps]) for s in strip] for k in (0, 1)}
     places[f"{plots.label(first)} to {plots.label(second)}"] = [scene.place(first, second, (s + 1) / 2) for s in strip]
     places["attack"] = list(picked[:, None])
     model = next(iter(models.values()))
@@ -113,9 +113,10 @@ def describe_ways(self: Exploration,
     steps = len(path) - 1
     at_end = f"changes the answer in step {steps}, at ‖u‖ = {path[-1].norm():.1f}"
     found = at_end if fooled else f"does not change the answer in {steps} steps"
-    return (f"{next(iter(models))} in the set of one test image ({self.classes[y]}), which reaches to "
+    chosen = "as asked for" if self.settings.show is not None else "the first that it gets right at u = 0"
+    return (f"{next(iter(models))} in the set of one test image ({self.classes[y]}, {chosen}), which reaches to "
             f"‖u‖ = ε = {pset.eps:.1f}: PGD {found}. "
-            f"Of the {len(ways['attack'])} points of each way it is wrong at {wrong}.")
+            f"Of the {len(ways['attack'])} points of each way it is wrong (✗) at {wrong}.")
 
 
 @patch
