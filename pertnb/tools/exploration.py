@@ -96,7 +96,8 @@ def ways(self: Exploration,
     scene, (pset, models), path = self.scene(), self.learned(), self.attack()[0]
     strip = torch.linspace(-1, 1, 9).tolist()
     picked = path[torch.linspace(0, len(path) - 1, 9).round().long()]
-    places = {f"direction {k + 1}, − to +": [scene.place(moves=[0.] * k + [s * pset.eps]) for s in strip] for k in (0, 1)}
+    places = {f"direction {k + 1}, − to +": [scene.place(moves=[0.] * k + [s * pset.eps]) for s in strip]
+              for k in (0, 1)}
     places[f"{plots.label(first)} to {plots.label(second)}"] = [scene.place(first, second, (s + 1) / 2) for s in strip]
     places["attack"] = list(picked[:, None])
     model = next(iter(models.values()))
