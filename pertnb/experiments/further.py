@@ -52,7 +52,8 @@ class SummarySettings(Source):
     "Settings of 10_summary."
 
 # %% ../../nbs/api/experiments/06_further.ipynb #8ff2cc8d
-@experiment("explorer", smoke=dict(data="photos", n_test=20), quick={}, overnight={}, fast={}, paper={})
+@experiment("explorer", smoke=dict(data="photos", n_test=20), quick={},
+            overnight=dict(methods=("cvae_adversarial", "standard")), fast={}, paper={})
 class ExplorerSettings(Source):
     "Settings of 14_explorer."
     methods: tuple = ("standard", "cvae_augmentation") # classifiers, as notebook 05 trains them

@@ -139,7 +139,7 @@ def describe_directions(
 def draw_ways(
     ways,    # {name: list of InspectedPoint}
     classes, # names
-    x,       # the image (3, H, W), which stands before each way
+    x,       # the image, uint8 (3, H, W), which stands before each way
     y,       # number of its class
 ):
     "One row per way, with what is said of each point; returns the figure."
