@@ -132,7 +132,7 @@ def judge_own_set(
 ):
     "A sentence."
     def measure(g): return max(0., 100 * (1 - g.pgd_ae.sum() / max(g.none.sum(), 1e-12)))
-    held, quarters = measure(rows), split_by_strength(rows)
+    held, quarters = measure(rows), split_by_strength(rows) if len(rows) >= 20 else {}
     ends = [f"{measure(quarters[k]):.0f}% in the {k}" for k in (QUARTERS[0], QUARTERS[-1]) if k in quarters]
     by = f" ({', '.join(ends)})" if ends else ""
     word = "well" if held > 80 else "in part" if held > 50 else "badly"
