@@ -55,7 +55,7 @@ for notebook in NOTEBOOKS:
         log: f"{RUNS}/notebooks/{PRESET}/{notebook}.log"
         benchmark: f"{RUNS}/notebooks/{PRESET}/{notebook}.tsv"
         threads: (workflow.cores or 1) if notebook in TIMED else THREADS
-        priority: sum(notebook in needed for name, needed in NEEDS.items() if name not in READERS) # those waited for first
+        priority: sum(notebook in needed for name, needed in NEEDS.items() if name not in READERS)
         resources: gpu=int(PRESET in ON_A_GPU and notebook not in READERS + TIMED)
         params: preset=PRESET, given=GIVEN
         shell: "OMP_NUM_THREADS={threads} papermill --no-progress-bar {input.notebook} {output} -p preset {params.preset} {params.given} > {log} 2>&1"

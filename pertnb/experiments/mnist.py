@@ -283,7 +283,7 @@ def compare_with_paper(
     larger = [column for column in compared if round(ours[column], 2) > theirs[column]]
     listed = ", ".join(f"{column} ({ours[column]:.3g} / {theirs[column]})" for column in larger) or "none"
     rest = "" if same_rule else "; errors in the ball are not comparable (another rule for the radius)"
-    return f"{row}: of {', '.join(compared)} larger than the paper's: {listed}{rest}"
+    return f"{row}: larger than the paper's, of {', '.join(compared)}: {listed}{rest}"
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #bb60a74e
 class MnistVerdict(MnistComparison):

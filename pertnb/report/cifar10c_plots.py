@@ -55,7 +55,7 @@ def caption_curves(
     "What `radius_curves` shows."
     at = table.set_index(["kind", "column", "row"]).value.sort_index()
     weak, middle, full = at["robust", "eps full"], at["worst", "eps 50% worst"], at["worst", "eps full worst"]
-    best = middle.idxmax(), full.idxmax()
+    best = [" and ".join(accuracies.index[accuracies == accuracies.max()]) for accuracies in (middle, full)]
     other = "" if best[0] == best[1] else f" that of {best[1]}"
     return ("Accuracy under attack falls with the radius. In the worst case of three attacks "
             f"that of {best[0]} stays highest at the median radius, {middle.max():.1f}%, and{other} "

@@ -323,11 +323,11 @@ def judge_certificates(
     cell, (name, guess) = table.set_index(["row", "column"]).value, answer
     each, whole = cell["Smoothed, each pixel"], cell["Smoothed, all pixels (Holm)"]
     theirs = PAPER["mi_certified"]["Smoothed, each pixel"]
-    names, price = {"eps 50%": "median", "eps 75%": "third quartile", "eps full": "full"}, each - whole
-    beside = ", ".join(f"{'above' if each[k] > guess else 'NOT above'} at the {name} ({each[k]:.1f}%)"
+    price, names = each - whole, {"eps 50%": "median radius", "eps 75%": "third quartile", "eps full": "full radius"}
+    beside = ", ".join(f"{'above' if each[k] > guess else 'NOT above'} it at the {name} ({each[k]:.1f}%)"
                        for k, name in names.items() if k in each)
     return (f"smoothed accuracy {each['Perturbed']:.1f}% (paper {theirs['Perturbed']}), certified at the median radius "
             f"{each['eps 50%']:.1f}% (paper {theirs['eps 50%']}); always {name}: {guess:.1f}%\n"
-            f"what is certified, beside a constant answer, which every radius certifies: {beside}\n"
+            f"certified accuracy against a constant answer, which is certified at every radius: {beside}\n"
             f"holding for all {pixels:,} pixels of a map at once costs {price['eps 50%']:.1f} points "
             f"at the median radius and {price['eps full']:.1f} at the full one")

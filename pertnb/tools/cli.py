@@ -582,7 +582,7 @@ def report_failure(
     return code
 
 
-RESUMED = "run", "learn", "stages", "reproduce" # commands that keep what was finished
+RESUMED = "run", "learn", "stages" # commands that keep what was finished
 
 
 def tell_interrupted(
