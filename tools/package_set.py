@@ -140,8 +140,8 @@ def tabulate(card):
     numbers += [dict(column=metric, value=found["mean"], se=found["se"]) for metric, found in card["test"].items()]
     caption = (f"Quality of the packaged set, mended, on {n:,} test images and {len(card['corruptions'])} corruptions "
                "(means; standard errors over images in the CSV file). The sets of other pairs were not run.")
-    source = {k: card[k] for k in ("preset", "data", "seed", "seconds")} | card["measured"] | dict(n=n)
-    source = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device", "precision")}
+    source = {k: (card | card["measured"] | dict(n=n))[k]
+              for k in ("preset", "data", "seed", "n", "commit", "seconds", "device", "precision")}
     numbers = pd.DataFrame(numbers).assign(row=row, n=n)[["row", "column", "value", "se", "n"]]
     paper = {row: tables.PAPER[stem][row]}
     tables.write_table(numbers, stem, card["preset"], source, paper, caption, digits=None)

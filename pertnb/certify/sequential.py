@@ -72,7 +72,7 @@ def is_in_reach(
     of,    # draws that choose the class
 ):
     "Whether draws that all agree would certify p > p0."
-    return bool(fewest_hits(np.array([n]), p0, alpha, [of], of)[0, 0] <= n)
+    return bool(log_wealth(n, n, p0, of, of) >= -math.log(alpha))
 
 # %% ../../nbs/api/certify/15_sequential.ipynb #7f334261
 def lag(

@@ -238,7 +238,7 @@ def teacher(self: RobustCifar10C,
     "The classifier of a method after these trainings."
     before = type(self)(settings.first("standard", 1), self.device) # what others start from
     before.counted = self.counted # a training counts once
-    model = before.classifiers(before.needed(method, seed), seed)[0][method]
+    model = before.classifiers((method,), seed)[0][method]
     self.earlier += before.earlier
     return model
 

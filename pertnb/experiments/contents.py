@@ -192,8 +192,8 @@ class ContentsSection(CoveredSection):
         rows, # of the table
     ):
         "A sentence: of the sets searched, how many hold a blank image, for each row."
-        found = self.read_extremes()
-        told = (f"{row} {int(g.blank.sum())} of {len(g)}" for row in rows for g in [found[found.row == row]])
+        blank = self.read_extremes().groupby("row").blank.agg(["sum", "size"]).astype(int)
+        told = (f"{row} {blank['sum'][row]} of {blank['size'][row]}" for row in rows)
         return f"Sets searched that hold a blank image: {'; '.join(told)}."
 
     def caption_held(self,

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SEGMENT_METHODS', 'SEGMENT_MIXES', 'entropies_of', 'map_entropies', 'pixel_loss', 'score_maps', 'attack_maps',
            'worsen_maps', 'draw_maps', 'weigh_pixels', 'WorstLight', 'segmentation_loss', 'train_segmenter',
-           'count_rows', 'accuracy_and_iou', 'evaluate_segmenter', 'jackknife_errors', 'jackknife_mean', 'count_votes',
-           'certify_maps', 'certified_share']
+           'count_rows', 'accuracy_and_iou', 'evaluate_segmenter', 'jackknife', 'jackknife_errors', 'jackknife_mean',
+           'count_votes', 'certify_maps', 'certified_share']
 
 # %% ../../nbs/api/learn/22_segment.ipynb #ae0a599c
 from dataclasses import dataclass
@@ -246,14 +246,20 @@ def evaluate_segmenter(
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/api/learn/22_segment.ipynb #c7c8c74c
+def jackknife(
+    left, # an estimate without each of the scenes (scenes, ...)
+):
+    "Standard error over scenes, (...); NaN for one scene."
+    return ((len(left) - 1) * left.var(0))**.5 if len(left) > 1 else np.full(left.shape[1:], np.nan)
+
+
 def jackknife_errors(
     rows, # of counts, with the column scene
 ):
     "Standard errors of `accuracy_and_iou` over scenes: dict(accuracy=, iou=); NaN for one scene."
     scenes = rows.scene.unique()
     left = pd.DataFrame([accuracy_and_iou(rows[rows.scene != scene]) for scene in scenes])
-    m = len(scenes)
-    return {name: ((m - 1) / m * ((v - v.mean())**2).sum())**.5 if m > 1 else float("nan") for name, v in left.items()}
+    return {name: float(jackknife(v.to_numpy())) for name, v in left.items()}
 
 
 def jackknife_mean(
@@ -261,10 +267,9 @@ def jackknife_mean(
     scene,  # of each image (n,)
 ):
     "Standard error over scenes of the mean over images, (...); NaN for one scene."
-    values, scenes = np.asarray(values), np.unique(scene)
-    left = np.stack([values[..., np.asarray(scene) != s].mean(-1) for s in scenes]) if len(scenes) > 1 else values[:0]
-    if not len(left): return np.full(values.shape[:-1], np.nan)
-    return ((len(scenes) - 1) * left.var(0))**.5
+    others = np.asarray(scene) != np.unique(scene)[:, None] # images of other scenes (scenes, n)
+    left = np.asarray(values) @ others.T / np.maximum(others.sum(1), 1)
+    return jackknife(np.moveaxis(left, -1, 0))
 
 # %% ../../nbs/api/learn/22_segment.ipynb #64ee0eba
 def count_votes(
