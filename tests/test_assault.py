@@ -20,7 +20,7 @@ from PIL import Image, ImageCms
 
 from pertnb.core.files import write_tensors
 from pertnb.data import images as data
-from pertnb.experiments import own, own_files, own_pairs, presets
+from pertnb.experiments import own_files, own_folders, own_pairs, presets
 from pertnb.learn import robust, train
 from pertnb.data import pairs as views
 from pertnb.models import classifier_files
@@ -103,22 +103,22 @@ def test_f7_deep_pictures_and_labels_that_are_images(tmp_path):
 
 def test_f8_two_folders_of_one_name(said, tmp_path):
     settings = [presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(tmp_path / k / "scans"))) for k in "ab"]
-    first = own.own_folder(settings[0])
-    own.claim_folder(first, settings[0])
-    assert [own.own_folder(s).name for s in settings] == ["scans", "scans-2"] and own.own_folder(settings[0]) == first
+    first = own_folders.own_folder(settings[0])
+    own_folders.claim_folder(first, settings[0])
+    assert [own_folders.own_folder(s).name for s in settings] == ["scans", "scans-2"] and own_folders.own_folder(settings[0]) == first
 
 
 def test_f8_results_of_other_pairs_are_not_replaced(said, pairs, tmp_path):
     "Also where they are asked for by --out; nothing is written."
     for words in ((pairs, "--out", tmp_path / "out"), (pairs, "--out", tmp_path / "out", "--check")):
         other = presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(tmp_path / "others")))
-        own.claim_folder(tmp_path / "out", other)
+        own_folders.claim_folder(tmp_path / "out", other)
         write_headers(tmp_path / "out", set="pertnb")
         before = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
         one_line(said("learn", *words), 2, "holds the set of other pairs", "others): name another folder, or remove it first")
         assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
     (tmp_path / "out" / "set.safetensors").unlink()
-    assert own.own_folder(presets.resolve("your_own_pairs", dict(pairs=str(pairs), out=str(tmp_path / "out")))) == tmp_path / "out"
+    assert own_folders.own_folder(presets.resolve("your_own_pairs", dict(pairs=str(pairs), out=str(tmp_path / "out")))) == tmp_path / "out"
 
 
 def test_f8_a_wrong_size_is_told_before_anything_is_written(said, pairs, tmp_path):

@@ -17,7 +17,7 @@ from PIL import Image
 
 from pertnb.core import paths
 from pertnb.core.files import read_tensors, write_tensors
-from pertnb.experiments import own, own_report, presets
+from pertnb.experiments import own, own_folders, own_report, presets
 from pertnb.models import classifier_files, cvae, nets
 from pertnb.sets import sets
 from pertnb.tools import cli
@@ -54,7 +54,7 @@ def learned(tmp_path_factory, pairs):
     torch.manual_seed(0)
     net = cvae.make_cvae("cifar10_residual", latent=4, width=8, bottleneck=4, blocks=1, features=2, maps=2, patch=4, encoder_patch=4, skip=True, size=(24, 20))
     settings = presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(pairs)))
-    sets.PerturbationSet(net, 2., (.5, 1., 1.5), dict(source={k: getattr(settings, k) for k in own.SOURCE}, classes=["cat", "dog"])).save(folder / "set.safetensors")
+    sets.PerturbationSet(net, 2., (.5, 1., 1.5), dict(source={k: getattr(settings, k) for k in own_folders.SOURCE}, classes=["cat", "dog"])).save(folder / "set.safetensors")
     net = dict(name="resnet-8", n_classes=2, width=8, patch=2)
     classifier_files.save_classifier(nets.make_classifier(**net), net, folder / "standard.safetensors", method="standard")
     return folder

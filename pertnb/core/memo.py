@@ -16,7 +16,7 @@ from safetensors.torch import load, save
 from .clock import check_time
 from .files import atomic_write, locked, sweep
 from .keys import Code, describe_input
-from .paths import digest, runs_dir
+from .paths import digest, runs_dir, tell_made_again
 from .probe import find_probe, keep_cost, outline, stand_in, stretch
 from .progress import tell_progress
 from .rows import join_rows, parse_rows, rows_text
@@ -132,7 +132,7 @@ def read_sound_bundle(
     "{suffix: bytes}, or None if it has to be made; a line says if it was damaged. The caller holds its lock."
     try: files = read_bundle(folder, name)
     except Damaged as error:
-        print(f"{error}: made again", flush=True)
+        tell_made_again(error)
         for suffix in (*SUFFIXES, ".seal"): (Path(folder) / f"{name}{suffix}").unlink(missing_ok=True)
         return None
     if files: finish_seal(folder, name, files)

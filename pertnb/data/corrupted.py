@@ -23,7 +23,7 @@ from ..core import keys
 from ..core.arrays import UNREADABLE, call_once
 from ..core.checks import describe_value
 from ..core.files import atomic_write, write_error
-from ..core.paths import data_root, digest, shorten_path
+from ..core.paths import data_root, digest, tell_made_again
 from ..core.progress import tell_progress
 from ..core.random import make_generator
 
@@ -201,7 +201,7 @@ def extend_store(
 ):
     "Fill the file up to image n, mend what is damaged, and list the blocks' digests."
     blocks, damaged, faults = find_faults(store, images.shape, n)
-    if faults: print(f"{shorten_path(store.path)}: {'; '.join(faults)}: made again", flush=True)
+    if faults: tell_made_again(f"{store.path}: {'; '.join(faults)}")
     frame_file(store, images.shape)
     for b in range(-(-n // BLOCK)):
         wanted = [name for name in store.names if len(blocks[name]) <= b or (name, b) in damaged]

@@ -21,7 +21,7 @@ from ..core.checks import check_known
 from ..core.files import locked
 from ..core.names import quote_error
 from ..core.network import is_reachable, socket_timeout
-from ..core.paths import data_root, shorten_path
+from ..core.paths import data_root, shorten_path, tell_made_again
 from ..core.probe import find_probe
 from .built_in import PHOTOS, SPLITS, digits, photos
 from .pictures import PILLOW, Unsuitable, drop_alpha, find_suffix, read_header
@@ -212,7 +212,7 @@ def load_split(
     except OSError as error:
         print(f"not cached: {error}")
         return torch.from_numpy(np.ascontiguousarray(images)), torch.from_numpy(labels)
-    if fault: print(f"{fault}: made again", flush=True)
+    if fault: tell_made_again(fault)
     return tuple(map(open_array, files))
 
 # %% ../../nbs/api/data/02_data.ipynb #20fb3a8a

@@ -19,7 +19,7 @@ from PIL import Image
 from ..core.arrays import find_fault, open_array, read_info, stamp_files
 from ..core.checks import check_counts, check_known
 from ..core.files import atomic_write, locked
-from ..core.paths import data_root, digest, package_root, shorten_path
+from ..core.paths import data_root, digest, package_root, shorten_path, tell_made_again
 from ..core.random import make_generator
 from .illumination import CLASS_OF, MATERIAL_COLOURS, N_LIGHTS, Scenes, mip_size
 
@@ -178,7 +178,7 @@ def map_scenes(
     with locked(f"{files[0]}.lock"):
         fault = find_fault(files, stamp_scenes(folders, mip))
         if fault is not None: store_scenes(files, folders, mip)
-    if fault: print(f"{fault}: made again", flush=True)
+    if fault: tell_made_again(fault)
     return *(open_array(f) for f in files), [read_info(f)["digest"] for f in files]
 
 # %% ../../nbs/api/data/19a_scene_files.ipynb #23ce9c9d

@@ -230,9 +230,9 @@ def check_next(
 ):
     "ValueError unless the next network is known and can start from the weights of the one before."
     if after == before: return
-    from pertnb.models.nets import check_classifier, check_deeper # imported here: that takes a second
+    from pertnb.models.nets import check_classifier, check_grown # imported here: that takes a second
     check_classifier(after["name"])
-    check_deeper(before, after)
+    check_grown(before, after)
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #c1a30f64
 class Trainings:
@@ -253,7 +253,7 @@ class Trainings:
         return replace(self, further=(), **values)
 
     def trainings(self, method):
-        "Passes and settings of each of a method's trainings, the first one first; a network that got deeper stays so."
+        "Passes and settings of each of a method's trainings, the first one first; a network that has grown stays so."
         if self.taught: raise ValueError("parameter 'taught' is for trainings after the first: "
                                          "give it in 'further', such as cifar10c:12:taught=1")
         found = [(self.training(method)["epochs"], self)]

@@ -263,8 +263,8 @@ def change_left(
     rows, # of one set, from read_errors
 ):
     "% of the squared change that the nearest point leaves, by corruption, sorted."
-    sums = rows.groupby("corruption")[["pgd_ae", "none"]].sum()
-    return (100 * sums.pgd_ae / sums.none).sort_values()
+    by = rows.groupby("corruption")[["pgd_ae", "none"]]
+    return (100 * by.apply(quality.measure_share_left)).sort_values()
 
 
 def tabulate_contained(
@@ -409,7 +409,7 @@ def judge_coverage(
     eps,   # its radius
 ):
     "One sentence: what the packaged set leaves of the change, and the share of encodings inside its radius."
-    left, total = change_left(rows), 100 * rows.pgd_ae.sum() / rows.none.sum()
+    left, total = change_left(rows), 100 * quality.measure_share_left(rows)
     least, most = left.index[0], left.index[-1]
     inside = 100 * (norms.norm <= eps).mean()
     return (f"the packaged set leaves {total:.0f}% of the squared change: "

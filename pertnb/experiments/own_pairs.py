@@ -24,7 +24,7 @@ from ..core.paths import shorten_path
 from ..core.probe import find_probe, probe
 from ..core.random import make_generator
 from ..data.pairs import PairsOf, to_float
-from . import own, own_advice, own_classifiers, own_report, own_splits
+from . import own, own_advice, own_classifiers, own_folders, own_report, own_splits
 from .contents import SearchedSection, Searched
 from .own_classifiers import SMOOTHED, MirrorSettings, answer_rows, train_rounds
 from .presets import Source, describe, experiment
@@ -148,10 +148,10 @@ class OwnParts(SearchedSection):
         device=None, # torch.device or its name; default: best_device()
     ):
         super().__init__(settings, device)
-        self.folder = own.own_folder(settings)
+        self.folder = own_folders.own_folder(settings)
 
     @property
-    def data(self): return own.own_name(self.settings)
+    def data(self): return own_folders.own_name(self.settings)
 
     @property
     def place(self): return self.preset if is_example(self.settings) else self.folder
@@ -247,7 +247,7 @@ class OwnSet(OwnTraining):
     def set(self):
         "The set with its radius, mended, and with the names of its pairs; saved in the folder."
         (found, log), case, s = self.training(), self.pairs(), self.settings
-        source, split = own.describe_source(case, s), case.split()
+        source, split = own_folders.describe_source(case, s), case.split()
         about = dict(source=source, split=own.digest_split(split), classes=list(case.train.classes),
                      used=int(self.used().sum()), **self.source(len(case.train), seconds=log.seconds.sum()))
         pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
@@ -258,7 +258,7 @@ class OwnSet(OwnTraining):
         earlier = find_saved(self.folder)
         pset.save(self.folder / "set.safetensors") # first, so that a full disk takes nothing away
         drop_saved(self.folder, earlier)
-        own.claim_folder(self.folder, s)
+        own_folders.claim_folder(self.folder, s)
         self.keep("split", split)
         return pset
 

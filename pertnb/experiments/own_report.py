@@ -153,7 +153,7 @@ def tabulate_own_contained(
     parts = []
     for group, g in {"all pairs": rows, **split_by_strength(rows)}.items():
         inside = [100 * (g.norm <= r).mean() for r in radii.values()]
-        left = 100 * g.pgd_ae.sum() / g.none.sum()
+        left = 100 * quality.measure_share_left(g)
         parts.append(pd.DataFrame(dict(row=group, column=[*radii, "change left"], value=[*inside, left], n=len(g))))
     return pd.concat(parts)
 

@@ -19,7 +19,7 @@ from ..attack.attack import cross_entropy
 from ..core.device import compile_set
 from ..models.classifier_files import round_weights
 from ..models.nets import make_network
-from ..models.patch_nets import deepen_weights
+from ..models.patch_nets import grow_weights
 from .losses import Bank, Codes, check_method, choose_point, set_loss, spread_evenly
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, to_float
 from ..core.random import make_generator
@@ -197,11 +197,11 @@ def validation_loss(
 def build_classifier(
     net,   # arguments of make_network
     views, # Views of the training images
-    start=None, # state dict to start from, of this network or of one with fewer convolutions; None: from nothing
+    start=None, # state dict to start from, of this network or of one it has grown from; None: from nothing
 ):
     "A classifier. A new one that has to know images before its first step (`prepare`) is shown the first 2,000."
     model = make_network(**net)
-    if start is not None: load_weights(model, deepen_weights(model, start), "start") # `build_from` would want them all
+    if start is not None: load_weights(model, grow_weights(model, start), "start") # `build_from` would want them all
     elif hasattr(model, "prepare"): model.prepare(to_float(views.images[views.index[:2000]]))
     return model
 

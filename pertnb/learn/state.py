@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 import torch
 from ..core.files import atomic_write, read_tensors, write_tensors
+from ..core.paths import tell_made_again
 
 # %% ../../nbs/api/learn/09b_state.ipynb #4925ab31
 def describe_checkpoint(
@@ -81,7 +82,7 @@ def read_own(
         if header.get("file") != label_file(path): raise ValueError(f"{path} is a copy of {header.get('file')}")
         return tensors, header
     except ValueError as error:
-        print(f"{str(error).split(';')[0]}: made again", flush=True)
+        tell_made_again(str(error).split(";")[0])
         path.unlink(missing_ok=True)
         return None
 
@@ -158,6 +159,6 @@ def load_finished(
     if found is None: return None
     rows, log = json.loads(found[1]["log"]), run.folder/"log.jsonl"
     if not log.exists() or log.read_bytes() != log_text(rows).encode():
-        print(f"{log} is not what was written: made again", flush=True)
+        tell_made_again(f"{log} is not what was written")
         write_log(log, rows)
     return found[0], rows

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'draw_quality', 'standardise', 'Nearest', 'mean_error', 'find_nearest_points', 'unchanged_error', 'Reading',
-           'measure_quality', 'evaluate_set', 'mean_metrics', 'norm_statistics', 'tabulate_metrics', 'tabulate_seeds',
-           'split_pairs', 'measure_nearest']
+           'measure_quality', 'evaluate_set', 'mean_metrics', 'measure_share_left', 'norm_statistics',
+           'tabulate_metrics', 'tabulate_seeds', 'split_pairs', 'measure_nearest']
 
 # %% ../../nbs/api/measure/09_quality.ipynb #d93b5fb9
 from dataclasses import dataclass
@@ -180,6 +180,14 @@ def mean_metrics(
     images = rows.groupby("image")[list(METRICS)].mean()
     mean, se = rows[list(METRICS)].mean().values, (images.std() / len(images)**0.5).values
     return pd.DataFrame(dict(metric=list(METRICS.values()), mean=mean, se=se, n=len(images)))
+
+
+def measure_share_left(
+    rows, # from evaluate_set, with a column `none` (the error of changing nothing)
+    error="pgd_ae", # that of the nearest points of the set; "recon": of the posterior
+):
+    "Share of the pairs' squared change that remains: the summed errors beside those of changing nothing."
+    return rows[error].sum() / max(rows.none.sum(), 1e-12) # pairs that change nothing leave nothing to share
 
 
 def norm_statistics(

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LOGVAR_RANGE', 'CLASSIFIERS', 'LARGEST_NUMBER', 'Pointwise', 'PreactBlock', 'FusedBlock', 'fuse_sequence',
            'computes_plainly', 'find_whole', 'fuse', 'fold', 'unfold', 'scaled_tanh', 'Normalise', 'ResidualClassifier',
-           'read_groups', 'make_classifier', 'check_classifier', 'check_deeper', 'make_network', 'count_parameters']
+           'read_groups', 'make_classifier', 'check_classifier', 'check_grown', 'make_network', 'count_parameters']
 
 # %% ../../nbs/api/models/04_nets.ipynb #94598080
 import math
@@ -229,16 +229,17 @@ def check_classifier(
     with torch.device("meta"): make_classifier(name)
 
 
-def check_deeper(
+def check_grown(
     before, # arguments of make_classifier
     after,  # ... of another network, which is to start from its weights
 ):
-    "ValueError unless both are networks of patches, and groups of the second one only have more convolutions."
+    "ValueError unless both are networks of patches, and groups of the second only have more convolutions or channels."
     old, new = read_groups(before["name"]), read_groups(after["name"])
-    if old and new and old[0] == new[0] and before["patch"] == after["patch"]:
-        if all(a <= b for a, b in zip(old[1], new[1])): return
+    if old and new and len(old[0]) == len(new[0]) and before["patch"] == after["patch"]:
+        if all(a <= b for was, now in zip(old, new) for a, b in zip(was, now)): return
     raise ValueError(f"classifier {after['name']} (patch {after['patch']}) can't start from the weights of "
-                     f"{before['name']} (patch {before['patch']}): only groups of patches may get more convolutions")
+                     f"{before['name']} (patch {before['patch']}): only groups of patches may get more convolutions "
+                     "or channels")
 
 # %% ../../nbs/api/models/04_nets.ipynb #99de5576
 def make_network(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['whitening_filters', 'Whitening', 'make_identity_conv', 'make_plain_norm', 'ResidualConv', 'make_conv_group',
-           'PatchClassifier', 'deepen_weights']
+           'PatchClassifier', 'widen_weight', 'grow_weights']
 
 # %% ../../nbs/api/models/04c_patch_nets.ipynb #1f800957
 import torch
@@ -122,11 +122,24 @@ class PatchClassifier(nn.Module):
         return self.fc(h.amax((2, 3))) / 9
 
 # %% ../../nbs/api/models/04c_patch_nets.ipynb #f29bcfbe
-def deepen_weights(
-    model, # new nn.Module that gets them: the scales of its residual convolutions are 0
-    state, # state dict of the same network, or of one with fewer residual convolutions
+def widen_weight(
+    old, # tensor of a network
+    new, # of a wider one, not trained
 ):
-    "The state dict, and the model's own weights of residual convolutions that are missing there."
+    "`new` with `old` as its first channels; what was there takes nothing from new inputs. `old` where that can't be."
+    if old.dim() != new.dim() or any(a > b for a, b in zip(old.shape, new.shape)): return old
+    wide = new.clone()
+    if wide.dim() > 1: wide[:len(old)] = 0
+    wide[tuple(map(slice, old.shape))] = old
+    return wide
+
+
+def grow_weights(
+    model, # new nn.Module that gets them: the scales of its residual convolutions are 0
+    state, # state dict of the same network, or of one with fewer residual convolutions, or fewer channels
+):
+    "A state dict for the model, with which it computes what the network of `state` does."
     own = model.state_dict()
+    state = {k: widen_weight(v, own[k]) if k in own else v for k, v in state.items()}
     residual = [name for name, module in model.named_modules() if isinstance(module, ResidualConv)]
     return {k: v for k, v in own.items() if any(k.startswith(f"{name}.") for name in residual)} | state

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['draw_stages', 'caption_stages', 'draw_lightings', 'caption_lightings', 'draw_light_walk', 'caption_light_walk',
-           'draw_real_lights', 'measure_change_left', 'caption_real_lights', 'draw_nearest_lights', 'judge_quality',
-           'judge_real_scene', 'name_materials', 'draw_worst_lights', 'caption_worst_lights', 'compare_networks',
-           'draw_two_networks', 'judge_methods', 'judge_adversarial', 'draw_band', 'draw_certified_pixels',
-           'caption_certified_pixels', 'draw_certified_maps', 'caption_certified_maps', 'judge_certificates']
+           'draw_real_lights', 'caption_real_lights', 'draw_nearest_lights', 'judge_quality', 'judge_real_scene',
+           'name_materials', 'draw_worst_lights', 'caption_worst_lights', 'compare_networks', 'draw_two_networks',
+           'judge_methods', 'judge_adversarial', 'draw_band', 'draw_certified_pixels', 'caption_certified_pixels',
+           'draw_certified_maps', 'caption_certified_maps', 'judge_certificates']
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #670db317
 import numpy as np
@@ -16,6 +16,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.patches import Patch
 from ..data.illumination import CLASS_NAMES, IGNORE, N_LIGHTS, material_colours
 from ..learn.segment import SEGMENT_METHODS
+from ..measure.quality import measure_share_left
 from . import plots
 from .tables import PAPER
 
@@ -94,13 +95,6 @@ def draw_real_lights(
     return fig
 
 
-def measure_change_left(
-    rows, # fields none and pgd_ae
-):
-    "% of the squared change that the nearest points leave."
-    return 100 * rows.pgd_ae.sum() / rows.none.sum()
-
-
 def caption_real_lights(
     row,  # of the set
     data, # that it was learned from
@@ -108,7 +102,7 @@ def caption_real_lights(
     own,  # rows of the data set's own test scenes
 ):
     "How near the set comes to the real scene's lights, beside its own test scenes'."
-    error, left, left_own = real.pgd_ae, measure_change_left(real), measure_change_left(own)
+    error, (left, left_own) = real.pgd_ae, (100 * measure_share_left(rows) for rows in (real, own))
     return (f"The set {row}, learned from {data}, on the real scene {real.scene[0]}: PGD AE {error.mean():.4f} "
             f"(from {error.min():.4f} to {error.max():.4f}), {left:.0f}% of the squared change left; "
             f"on test scenes of {data} {own.pgd_ae.mean():.4f} and {left_own:.0f}%.")
@@ -147,7 +141,7 @@ def judge_real_scene(
     eps,  # radius of the set
 ):
     "Whether the real scene is covered as well as the set's own kind, in one sentence."
-    left, left_own = measure_change_left(real), measure_change_left(own)
+    left, left_own = (100 * measure_share_left(rows) for rows in (real, own))
     how = "worse" if left > left_own else "no worse"
     inside = 100 * (real.norm <= eps).mean()
     return (f"real scene: covered {how} than rendered test scenes ({left:.0f}% of the change left, "

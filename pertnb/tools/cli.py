@@ -298,8 +298,8 @@ def list_set(
     section, # OwnPairs that notebook 13 has run
 ):
     "What lies in its folder, as a dict: set, report, eps, latent, used (dimensions of the latent), classifiers."
-    from pertnb.experiments import own, own_pairs
-    pset, folder = own.load_own(section.folder)
+    from pertnb.experiments import own_folders, own_pairs
+    pset, folder = own_folders.load_own(section.folder)
     classifiers = [p.stem for p in own_pairs.find_saved(folder) if p.stem != "set"]
     report = str(folder / "report.html")
     about = dict(eps=pset.eps, latent=pset.latent, used=pset.info["used"])
@@ -320,7 +320,7 @@ def drop_older(
 # %% ../../nbs/api/tools/27_cli.ipynb #ac27edd0
 def learn_command(args):
     "From pairs to a set, its report and a robust model."
-    from pertnb.experiments import own, presets
+    from pertnb.experiments import own_folders, presets
     from pertnb.experiments.own_pairs import OwnPairs, describe_estimate
     from pertnb.core.paths import shorten_path
     values = dict(learn_values(args), out=str(Path(args.out).resolve()) if args.out else "")
@@ -332,7 +332,7 @@ def learn_command(args):
         counts = [len(part) for part in (case.train, case.validation, case.test)]
         return dict(check=list(case.lines), images=counts), "\n".join(case.lines) or "checked: nothing to mend"
     notebook, begin = find_learning_notebook(), time.time()
-    own.claim_folder(folder, section.settings)
+    own_folders.claim_folder(folder, section.settings)
     if not args.json and values["preset"] != "smoke": print(describe_estimate(section.settings), file=sys.stderr)
     seconds = execute(notebook, dict(values, out=str(folder)), folder / "report.ipynb", not args.json)
     drop_older(folder, begin)

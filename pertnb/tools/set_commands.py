@@ -30,8 +30,8 @@ def resolve_source(
     args, # of the command
 ):
     "Settings that make the set's pairs again; a function of the user's is taken only from the command line."
-    from pertnb.experiments import own, presets
-    source = own.read_source(pset.info, args.set)
+    from pertnb.experiments import own, own_folders, presets
+    source = own_folders.read_source(pset.info, args.set)
     if args.function: source |= dict(pairs="", function=args.function)
     elif not source:
         raise FileNotFoundError(f"{args.set} doesn't say which pairs it was learned from: name some with --pairs, "
@@ -64,15 +64,15 @@ def take_own_tests(
 
 def open_set(args):
     "The set, its folder, and test pairs as Own: those of its own pairs that it was not trained on, or all of --pairs."
-    from pertnb.experiments import own
+    from pertnb.experiments import own, own_folders
     from pertnb.experiments.own_files import read_pairs, screen_pairs
     if args.pairs and args.function: raise Usage("--pairs and --function both name pairs: give one of them")
-    pset, folder = own.load_own(args.set)
-    classes = own.read_classes(pset.info, args.set)
+    pset, folder = own_folders.load_own(args.set)
+    classes = own_folders.read_classes(pset.info, args.set)
     if args.pairs and not Path(args.pairs).is_dir(): raise FileNotFoundError(f"there is no folder {args.pairs}")
     learned = own.read_learned(folder, {} if args.function else pset.info)
     if not args.pairs or names_pairs(pset, args.pairs): return pset, folder, take_own_tests(pset, learned, args)
-    how = own.read_how(pset.info, args.set)
+    how = own_folders.read_how(pset.info, args.set)
     judged = (classes or None) if args.command in ("attack", "certify") else () # the others use no labels
     test = screen_pairs(read_pairs(args.pairs, judged, 1, **how))[0]
     if known := len(learned & set(test.names)):
@@ -105,7 +105,7 @@ def evaluate_command(args):
     rows, n = section.rows(), len(section.pairs().test)
     means = dict(zip(quality.METRICS, map(float, quality.mean_metrics(rows)["mean"])))
     none, inside = float(rows.none.mean()), float((rows.norm <= pset.eps).mean())
-    left = means["pgd_ae"] / max(none, 1e-12)
+    left = float(quality.measure_share_left(rows))
     lines = [f"{len(rows)} pairs of {n} test images",
              *(f"{quality.METRICS[k]:12}{v:.4g}" for k, v in means.items()),
              f"{'No change':12}{none:.4g}",
@@ -118,7 +118,7 @@ def evaluate_command(args):
 def sample_command(args):
     "A picture of random points of the set."
     import matplotlib
-    from pertnb.experiments import own
+    from pertnb.experiments import own, own_folders
     from pertnb.experiments.own_splits import mix_classes
     from pertnb.report import set_plots
     from pertnb.data.pairs import to_float
@@ -128,8 +128,8 @@ def sample_command(args):
     if Path(args.out).suffix not in (".png", ".pdf"): raise Usage(f"--out is a .png or .pdf file, not {args.out}")
     if args.images:
         if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function")
-        pset, _ = own.load_own(args.set)
-        how = own.read_how(pset.info, args.set)
+        pset, _ = own_folders.load_own(args.set)
+        how = own_folders.read_how(pset.info, args.set)
         how.pop("level") # of pairs; their images have classes only
         images, labels, _ = own.load_clean(args.images, "train", **how)
         images = images[mix_classes(labels, len(images), make_generator("images", args.seed))]
@@ -198,14 +198,14 @@ def open_classifier(
     first=("cvae_adversarial",), # of classifiers that are in the folder, unless another is asked for
 ):
     "SavedPairs with one classifier, its name, and the noise that it was trained under, or None."
-    from pertnb.experiments import own
+    from pertnb.experiments import own_folders
     from pertnb.models.classifier_files import load_classifier
     pset, folder, test = open_set(args)
     if test.labels is None:
         raise ValueError("these pairs have no labels (class folders), and a classifier is judged by them")
     name, path = find_classifier(args.classifier, folder, first)
     model, info = load_classifier(path)
-    check_told(model, own.read_classes(info, name), name, test)
+    check_told(model, own_folders.read_classes(info, name), name, test)
     return open_saved(pset, test, args, {name: model}), name, read_noise(info, name)
 
 # %% ../../nbs/api/tools/26_set_commands.ipynb #b63b972e
