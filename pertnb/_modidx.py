@@ -1265,6 +1265,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                                                   'pertnb/experiments/common_corruptions.py'),
                                                        'pertnb.experiments.common_corruptions.CommonCorruptions.folder': ( 'api/experiments/common_corruptions.html#commoncorruptions.folder',
                                                                                                                            'pertnb/experiments/common_corruptions.py'),
+                                                       'pertnb.experiments.common_corruptions.CommonCorruptions.glass_images': ( 'api/experiments/common_corruptions.html#commoncorruptions.glass_images',
+                                                                                                                                 'pertnb/experiments/common_corruptions.py'),
                                                        'pertnb.experiments.common_corruptions.CommonCorruptions.labelled': ( 'api/experiments/common_corruptions.html#commoncorruptions.labelled',
                                                                                                                              'pertnb/experiments/common_corruptions.py'),
                                                        'pertnb.experiments.common_corruptions.CommonCorruptions.load_train': ( 'api/experiments/common_corruptions.html#commoncorruptions.load_train',

@@ -237,8 +237,8 @@ def judge_radius(
     "How Theorem 1's radius compares with the selected one."
     within, known = (100 * (eps <= g.selected).mean() for eps in (g.eps, g.eps_moments))
     return (f"Its ε is {v['eps, Theorem 1']:.1f} from the thresholds, {v['eps, moments known']:.1f} from the moments. "
-            f"The latent norm, one of its two terms, is {v['latent norm']:.1f} on average; the paper's rule, "
-            f"the largest norm over validation pairs, selects {v['eps selected']:.1f}. "
+            f"The latent norm, one of its two terms, is {v['latent norm']:.1f} on average; the selected radius "
+            f"is {v['eps selected']:.1f}. "
             f"{within:.0f}% of the pairs have Theorem 1's ε within it, {known:.0f}% with the moments known.")
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #7586b340
@@ -325,7 +325,7 @@ def judge_painted(
     share = unbounded.mass_beyond(known["r"], known["active"])
     def errors(name):
         v = a.loc[name]
-        return f"PGD AE {v.pgd_ae:.5f}, EAE {v.eae:.5f}, excess at that point {v.excess:.3f}"
+        return f"PGD AE {v.pgd_ae:.5f}, EAE {v.eae:.5f}, excess at one point of the sphere ‖u‖ = ε {v.excess:.3f}"
     return [f"{known['active']} of {known['latent']} dimensions are active; in them {known['inside']:,} of "
             f"{known['n']:,} encodings lie within {known['r']:.1f}, the radius is {known['eps']:.1f}, and "
             f"{share:.0e} of the prior's mass has a longer active part.",

@@ -241,9 +241,15 @@ def judge_agreement(
 
 # %% ../../nbs/api/experiments/03a_common_corruptions.ipynb #c0fe07fe
 @patch
+def glass_images(self: CommonCorruptions):
+    "The test images on which glass blur is measured."
+    return self.x[:500]
+
+
+@patch
 def measure_glass(self: CommonCorruptions):
     "Write one row per severity, in thousandths: both errors, their difference with its standard error, their distance."
-    x, rows = self.x[:500], []
+    x, rows = self.glass_images(), []
     for severity in self.levels:
         duplicate, exchange = self.blur_twice(severity, x)
         d, e = (1000 * image_errors(y, x) for y in (duplicate, exchange))

@@ -50,16 +50,18 @@ def compact_grid(
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #09c24089
 def caption_curves(
-    table, # DataFrame with kind ("robust" or "worst"), column (heading of the radius), row and value in %
+    table, # DataFrame with kind ("clean", "robust" or "worst"), column (heading of the radius), row, value in % and n
 ):
     "What `radius_curves` shows."
     at = table.set_index(["kind", "column", "row"]).value.sort_index()
     weak, middle, full = at["robust", "eps full"], at["worst", "eps 50% worst"], at["worst", "eps full worst"]
     best = [" and ".join(accuracies.index[accuracies == accuracies.max()]) for accuracies in (middle, full)]
-    other = "" if best[0] == best[1] else f" that of {best[1]}"
-    return ("Accuracy under attack falls with the radius. In the worst case of three attacks "
-            f"that of {best[0]} stays highest at the median radius, {middle.max():.1f}%, and{other} "
-            f"at the full one, {full.max():.1f}%. The paper's attack alone would leave up to "
+    n = table.groupby("column").n.max()
+    counts = [f"{int(n[column]):,}" for column in ("Clean", "eps 50% worst", "eps full worst")]
+    return (f"Accuracy under attack falls with the radius ({counts[0]} images clean, {counts[1]} at the median radius, "
+            f"{counts[2]} at the full one; bands: 95%, Wilson). In the worst case of three attacks the highest is "
+            f"{middle.max():.1f}% at the median radius ({best[0]}) and {full.max():.1f}% at the full one ({best[1]}); "
+            "paired tests say which leads are more than chance. The paper's attack alone would leave up to "
             f"{weak.max():.1f}% there.")
 
 # %% ../../nbs/api/report/12f_cifar10c_plots.ipynb #fef1779a
@@ -69,6 +71,7 @@ def accuracy_by_corruption(
     "Accuracy in %, a row per corruption, the hardest first, and a column per method."
     seen = rows[rows.kind.isin(["perturbed", "ood"])]
     by = 100 * seen.groupby(["corruption", "method"]).correct.mean().unstack()
+    by.attrs["n"] = seen.image.nunique()
     return by.loc[by.mean(axis=1).sort_values().index]
 
 
@@ -93,10 +96,10 @@ def caption_corruptions(
 ):
     "What `corruption_dots` shows."
     learned = [m for m in by if m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")]
-    if "standard" not in by or not learned: return "Accuracy by corruption at severity 5."
+    if "standard" not in by or not learned: return f"Accuracy by corruption at severity 5 ({by.attrs['n']:,} images)."
     gain = (by[learned].max(axis=1) - by["standard"]).sort_values()
     best = f"the best of {len(learned)} trainings" if len(learned) > 1 else "training"
-    return (f"Accuracy by corruption at severity 5: {best} on perturbed images gains "
+    return (f"Accuracy by corruption at severity 5 ({by.attrs['n']:,} images): {best} on perturbed images gains "
             f"most against {label(gain.index[-1])} ({gain.iloc[-1]:+.0f} points over standard training) and least "
             f"against {label(gain.index[0])} ({gain.iloc[0]:+.0f}).")
 

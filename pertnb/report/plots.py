@@ -190,6 +190,7 @@ def mark_radii(
 ):
     "A vertical line at each radius, with its heading written along it, so that headings of near radii don't overlap."
     for heading, r in radii.items():
+        if heading == "ε": heading = "full radius" # a letter alone, turned, reads as another
         ax.axvline(r, color="0.6", linewidth=.8, linestyle=":")
         ax.text(r, 1, heading.replace("eps", "radius") + " ", transform=ax.get_xaxis_transform(),
                 ha="right", va="top", fontsize=9, rotation=90)
