@@ -145,7 +145,7 @@ def test_sample_of_a_folder_shows_every_class(said, learned, pairs, tmp_path, mo
     shown, draw = [], set_plots.draw_samples
     monkeypatch.setattr(set_plots, "draw_samples", lambda x, *rest, **how: shown.append(x) or draw(x, *rest, **how))
     as_object(said("sample", learned, "--images", pairs / "clean", "--n", "2", "--points", "1", "--out", tmp_path / "a.png", "--json"))
-    images, labels, _ = own.load_clean(str(pairs / "clean"), "train")
+    images, labels, *_ = own.load_clean(str(pairs / "clean"), "train")
     of = [int(labels[(images == (255 * x).round().byte()).flatten(1).all(1).nonzero()[0]]) for x in shown[0]]
     assert sorted(of) == [0, 1]
 

@@ -1,8 +1,13 @@
 """No set is tested on images that it was learned from, whatever happened to its folder since."""
+from types import SimpleNamespace
+
+import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
-from pertnb.experiments import own, own_files
+from pertnb.experiments import own, own_files, own_folders, presets
+from pertnb.tools import set_commands
 
 
 def write_split(folder, parts):
@@ -29,3 +34,57 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch):
     with pytest.raises(PermissionError, match="can't read .*locked: Permission denied"): own_files.refuse_locked(locked)
     own_files.refuse_locked(FileNotFoundError(2, "No such file or directory", "gone"))
     assert own_files.walk_files(tmp_path / "gone") == []
+
+
+def make_images(folder, n, seed=0, most=255):
+    "n grey images of 20 x 24 pixels, of 16 bits where their largest value asks for it."
+    draws = np.random.default_rng(seed)
+    for i in range(n):
+        x = draws.integers(0, most + 1, (20, 24))
+        x[0, 0] = most
+        path = folder / "ab"[i % 2] / f"x{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(x.astype(np.uint8 if most < 256 else np.uint16)).save(path)
+    return folder
+
+
+def learn_from(folder, **kw):
+    "Settings, case and split of pairs that the built-in camera makes."
+    s = presets.resolve("your_own_pairs", dict(preset="smoke", function="camera", data=str(folder), **kw))
+    case = own.gather(s)
+    return s, case, case.split()
+
+
+def test_names_of_other_images_drop_none(tmp_path):
+    "The images of a function are named by numbers; those of another folder are not the ones that were learned from."
+    s, case, split = learn_from(make_images(tmp_path / "A", 100), n_train=1000)
+    learned = set(split.name[split.part != "test"])
+    pset = SimpleNamespace(info=dict(source=own_folders.describe_source(case, s)))
+    def tested(folder, **how):
+        args = SimpleNamespace(set="mine", function="camera", images=str(folder), n=60, pairs=None)
+        return set_commands.take_own_tests(pset, learned, args)
+    other = make_images(tmp_path / "B", 60, seed=1)
+    assert len(tested(other)) == len(learn_from(other, n_train=1000)[1].test) > 5
+    assert not set(tested(tmp_path / "A").names) & learned
+
+
+def test_scale_of_deep_images_is_kept(tmp_path):
+    "Images that a function perturbs keep their window, so that others are brought to the same scale."
+    s, case, _ = learn_from(make_images(tmp_path / "A", 60, most=3000))
+    source = own_folders.describe_source(case, s)
+    how = own_folders.read_how(dict(source=source), "mine")
+    how.pop("level")
+    assert how["window"] == case.train.window != ()
+    brightest = [int(own.load_clean(str(folder), "train", **how)[0].max())
+                 for folder in (tmp_path / "A", make_images(tmp_path / "B", 60, most=1500))]
+    assert brightest[1] < .6 * brightest[0]
+
+
+def test_a_file_of_groups_is_found_from_everywhere(tmp_path, monkeypatch):
+    "Its path is kept whole in the set, like that of the pairs."
+    from pertnb.tools import cli
+    monkeypatch.chdir(tmp_path)
+    args = SimpleNamespace(pairs="scans", images=None, resize=0, crop=0, p=["groups=patients.csv"])
+    monkeypatch.setattr(cli, "read_parameters", lambda args, experiment: dict(groups="patients.csv"))
+    values = cli.learn_values(args)
+    assert values == dict(groups=str(tmp_path / "patients.csv"), pairs=str(tmp_path / "scans"))

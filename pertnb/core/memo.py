@@ -229,7 +229,8 @@ def order_rows(
         for unit in set(rows[of]): place_of.pop(unit, None)
     order = {unit: k for k, unit in enumerate(todo)}
     by_order = dict(key=lambda units: units.map(order), kind="stable", ignore_index=True)
-    rows = pd.concat(out, ignore_index=True).sort_values(of, **by_order)
+    rows = pd.concat(out, ignore_index=True) if out else pd.DataFrame({of: []}) # a process may have no unit
+    rows = rows.sort_values(of, **by_order)
     rows.attrs = dict(there=there)
     return rows
 

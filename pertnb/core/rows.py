@@ -35,6 +35,7 @@ def rows_text(
 ):
     "The rows as CSV, in bytes."
     check_columns(rows, [])
+    rows = rows.astype({c: "float64" for c in rows.select_dtypes("float32")}) # float32 as text reads as other numbers
     return rows.to_csv(index=False, lineterminator="\n").encode()
 
 # %% ../../nbs/api/core/00f_rows.ipynb #1dcc9c29

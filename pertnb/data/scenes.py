@@ -137,10 +137,11 @@ def render_scenes(
     n,        # number of scenes
     mip=5,    # of the images
     spp=256,  # paths per pixel
+    first=0,  # number of the first one
 ):
     "Render scenes rendered_PART_000, ... into `root`, except those that are already there."
     check_known("part", part, SEEDS)
-    for k in range(n):
+    for k in range(first, n):
         folder = Path(root)/f"rendered_{part}_{k:03d}"
         if (folder/f"materials_mip{mip}.png").exists(): continue # the map is written last
         write_scene(folder, mip, *render_scene(SEEDS[part] + k, mip, spp))

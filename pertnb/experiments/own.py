@@ -6,13 +6,13 @@
 __all__ = ['BUILT_IN_FUNCTIONS', 'N_PHANTOMS', 'MOST_BYTES', 'load_function', 'name_function', 'count_arguments',
            'describe_output', 'call', 'check_memory', 'perturb_images', 'group_equal', 'Case', 'load_clean',
            'perturb_some', 'read_window', 'load_parts', 'drop_known', 'check_enough', 'screen_parts', 'split_own',
-           'name_absent', 'mix', 'digest_split', 'read_learned', 'check_learned', 'drop_learned', 'gather',
-           'choose_patch', 'count_principal_directions', 'choose', 'explain_choice']
+           'name_absent', 'mix', 'digest_split', 'read_learned', 'check_learned', 'add_relatives', 'drop_learned',
+           'gather', 'choose_patch', 'count_principal_directions', 'choose', 'explain_choice']
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #c2ca8843
 import importlib.util
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 import numpy as np
 import pandas as pd
@@ -172,15 +172,15 @@ def load_clean(
     resize=0, crop=0, # as of `read_picture`, for a folder
     window=(), # as of `read_pairs`
 ):
-    "Images, labels or None, and class names, for a function to perturb."
+    "Images, labels or None, class names, and the window of images deeper than bytes, for a function to perturb."
     if name == "phantoms":
-        if split == "test": return None, None, ()
-        return *make_phantoms(N_PHANTOMS, make_generator("phantoms", seed)), PHANTOMS
-    if name in CLASSES: return *load_images(name, split), class_names(name)
+        if split == "test": return None, None, (), ()
+        return *make_phantoms(N_PHANTOMS, make_generator("phantoms", seed)), PHANTOMS, ()
+    if name in CLASSES: return *load_images(name, split), class_names(name), ()
     if not Path(name).is_dir():
         raise FileNotFoundError(f"there are no images {name!r}: known are {', '.join(CLASSES)}, "
                                 "or a folder of images or class folders")
-    if split == "test": return None, None, ()
+    if split == "test": return None, None, (), ()
     lines = []
     files = find_images(name, lines)
     shape, _, sound = measure_all(list(files.values()), lines, None, resize, crop)
@@ -189,9 +189,9 @@ def load_clean(
     stop_on(lines or ([] if files else ["there is no image in it"]), name)
     kinds = list(map(name_class, files))
     classes = sorted(set(kinds)) if all(kinds) else ()
-    images = torch.from_numpy(np.stack(scale_pictures(images, window)[0]))
+    scaled, window = scale_pictures(images, window)
     labels = torch.tensor([classes.index(k) for k in kinds]) if classes else None
-    return images, labels, tuple(map(make_printable, classes))
+    return torch.from_numpy(np.stack(scaled)), labels, tuple(map(make_printable, classes)), window
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #272eb41c
 def perturb_some(
@@ -201,11 +201,12 @@ def perturb_some(
     s,     # settings
 ):
     "Own pairs that a function makes of n images of a data set or folder; None if it has no such split."
-    images, labels, classes = load_clean(s.data, split, s.seed, s.resize, s.crop, read_window(s.window))
+    images, labels, classes, window = load_clean(s.data, split, s.seed, s.resize, s.crop, read_window(s.window))
     if images is None: return None
     number = mix_classes(labels, len(images), make_generator("own images", s.seed, split))[:n]
     labels = None if labels is None else labels[number]
-    return perturb_images(function, images[number], labels, classes, s.copies, s.seed, f"{split} image", number)
+    own = perturb_images(function, images[number], labels, classes, s.copies, s.seed, f"{split} image", number)
+    return replace(own, window=window)
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #b75dc3e8
 def read_window(
@@ -348,6 +349,17 @@ def check_learned(
                          "images that it was learned from would be tested on; run pertnb learn again")
 
 
+def add_relatives(
+    learned, # names of images that were learned from
+    names,   # of all images
+    units,   # of each image (N,): what equals it, and its group
+):
+    "The names with those of all images of the same units: new images of a patient who was learned from are no test."
+    units = units.tolist()
+    known = {unit for unit, name in zip(units, names) if name in learned}
+    return {name for unit, name in zip(units, names) if unit in known} | set(learned)
+
+
 def drop_learned(
     test,    # Own
     learned, # names of images that were learned from
@@ -367,6 +379,7 @@ def gather(
     same = group_equal(own.images)
     check_enough(same, test)
     if test is None:
+        learned = add_relatives(learned, own.names, unite(same, find_groups(own.names, s.groups)))
         share = min(.2, max(.1, 50 / len(same)))
         own, test = split_own(own, share, s.groups, make_generator("own test", s.seed))
         if learned: test = drop_learned(test, learned)

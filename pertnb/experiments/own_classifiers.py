@@ -73,15 +73,17 @@ def train_round(
     pset,    # PerturbationSet
     net,     # arguments of nets.make_network
     start,   # state dict to start from, or None
-    seed,
+    seed,    # of the training
+    judged,  # seed of the draws on the images set aside, the same in all rounds
     **kw,    # device, progress, ... of `fit`
 ):
     "A model in eval mode, and the log of its training."
     schedule = Schedule(**how.training(method))
     if method != SMOOTHED:
-        return robust.train_classifier(method, train, schedule, net, pset, start, how.loss(method), validation,
-                                       seed, **kw)
-    validate = smoothed.smoothing_validation(validation, pset, how.sigma, seed)
+        validate = robust.validation_loss(method, validation, pset, judged, **how.loss(method))
+        return robust.train_classifier(method, train, schedule, net, pset, start, how.loss(method), seed=seed,
+                                       validate=validate, **kw)
+    validate = smoothed.smoothing_validation(validation, pset, how.sigma, judged)
     return smoothed.train_smoothed(train, pset, how.sigma, schedule, net, start, seed, how.under_noise(),
                                    validate=validate, **kw)
 
@@ -112,7 +114,7 @@ def train_rounds(
     net, losses, seconds, best = name_network(how, n_classes, train.images.shape[1]), [], 0., None
     while len(losses) < rounds and is_lower(losses):
         key = f"{seed}, round {len(losses)}" if losses else seed
-        model, log = train_round(method, how, train, validation, pset, net, start, key, **kw)
+        model, log = train_round(method, how, train, validation, pset, net, start, key, seed, **kw)
         losses.append(float(log.validation.min()))
         seconds += float(log.seconds.sum())
         if min(losses) == losses[-1]: best, learned = model, float(log.loss.iloc[-1])

@@ -94,6 +94,7 @@ def check_value(
     if tuple not in (field.type, get_origin(field.type)): return check_type(field.name, field.type, value)
     if isinstance(value, str): value = value.replace(" ", "").split(",")
     if isinstance(value, list): value = tuple(value)
+    if type(value) in (int, float): value = (value,) # as -p gives a single one
     value = check_type(field.name, tuple, value)
     if field.type is tuple: return value # of anything
     kind, _ = get_args(field.type) # of tuple[int, ...]: int and ...

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'Schedule', 'piecewise', 'epoch_order', 'batch_indices', 'Run', 'add_gradients', 'train_step',
            'check_losses', 'log_row', 'mean_of_weights', 'start_keeping', 'follow_mean', 'averaged', 'judge_weights',
-           'finish_row', 'stop', 'restore_row', 'check_processes', 'find_jump', 'tell_jump', 'loop', 'train_run',
-           'build_from', 'measure_run', 'rehearse', 'fit']
+           'finish_row', 'stop', 'restore_row', 'check_processes', 'find_jump', 'tell_jump', 'make_accelerator', 'loop',
+           'train_run', 'build_from', 'measure_run', 'rehearse', 'fit']
 
 # %% ../../nbs/api/learn/10_train.ipynb #400e8b45
 import json
@@ -23,6 +23,7 @@ import pandas as pd
 import torch
 import torch.nn as nn
 from accelerate import Accelerator, PartialState
+from accelerate.state import AcceleratorState
 from tqdm import tqdm
 from ..core import memo
 from ..core.checks import check_number
@@ -349,6 +350,16 @@ def tell_jump(
           f"gradients (clip, now {run.schedule.clip:g}), may help.", file=sys.stderr, flush=True)
 
 # %% ../../nbs/api/learn/10_train.ipynb #9b1b3eda
+def make_accelerator(
+    device, # torch.device of the training
+):
+    "accelerate.Accelerator; what it knows of an earlier training of this process on another kind of device is dropped."
+    if AcceleratorState._shared_state:
+        known = AcceleratorState()
+        if known.num_processes == 1 and known.device.type != device.type: AcceleratorState._reset_state(True)
+    return Accelerator(cpu=device.type == "cpu", mixed_precision="no")
+
+
 def loop(
     run,              # a Run
     log_every,        # steps between rows of the log
@@ -356,7 +367,7 @@ def loop(
     progress,         # show a progress bar
 ):
     "Train to the end, from the last checkpoint if there is one; the rows of the log."
-    accelerator = Accelerator(cpu=run.device.type == "cpu", mixed_precision="no")
+    accelerator = make_accelerator(run.device)
     optimizer = OPTIMIZERS[run.schedule.optimizer](run.module.parameters(), run.schedule)
     start_keeping(run)
     step, rows, row = resume(run, optimizer)
@@ -432,7 +443,7 @@ def measure_run(
 ):
     "probe.Cost of a run, and the numbers that its last measured step and its validation logged."
     start_keeping(run)
-    accelerator = Accelerator(cpu=run.device.type == "cpu", mixed_precision="no")
+    accelerator = make_accelerator(run.device)
     hook = run.module.register_forward_hook(widen_outputs)
     optimizer = OPTIMIZERS[run.schedule.optimizer](run.module.parameters(), run.schedule)
     module, optimizer = accelerator.prepare(run.module, optimizer)

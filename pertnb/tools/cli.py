@@ -272,6 +272,7 @@ def learn_values(args):
     elsewhere = dict(out="--out", pairs="PAIRS", function="PAIRS", data="--images", **{k: f"--{k}" for k in sizes})
     for k in values.keys() & elsewhere.keys(): raise Usage(f"{k} is given by {elsewhere[k]}, not by -p {k}=")
     values |= sizes
+    if str(values.get("groups", "")).endswith(".csv"): values["groups"] = str(Path(values["groups"]).resolve())
     built_in = args.pairs in own.BUILT_IN_FUNCTIONS
     if args.images is None and not built_in and not re.search(r"\.py:\w+$", args.pairs):
         return dict(values, pairs=str(Path(args.pairs).resolve()))

@@ -107,7 +107,7 @@ def make_mnist(
 
 # %% ../../nbs/api/tools/29b_section_stages.ipynb #11cbfae7
 RENDERED = {"train": 165, "val": 25, "test": 30} # scenes of each part
-PATHS = 8 # per pixel at mip 3: 128 for each pixel of mip 5
+PATHS = 8 # per pixel at mip 3; four times as many for each halving of the resolution: 128 at mip 5
 
 
 def find_mips(
@@ -127,12 +127,13 @@ def render_finest(
     check_counts(**counts)
     is_there = lambda name: any((root/name/f"materials_mip{m}.png").exists() for m in range(mip + 1))
     left = [(part, k) for part, n in counts.items() for k in range(n) if not is_there(f"rendered_{part}_{k:03d}")]
+    paths = PATHS * 4**max(0, mip - 3)
     def render(n):
         for part, k in left[:n]:
             check_time(f"rendering, {part} scene {k} of {counts[part]}")
-            scenes.render_scenes(root, part, k + 1, mip, PATHS)
+            scenes.render_scenes(root, part, k + 1, mip, paths, k)
     def try_one(n):
-        with TemporaryDirectory() as folder: scenes.render_scenes(folder, "train", 1, mip, PATHS)
+        with TemporaryDirectory() as folder: scenes.render_scenes(folder, "train", 1, mip, paths)
     if left: run_all("rendering", try_one if find_probe() else render, len(left), 1, mip)
     return len(left), None
 

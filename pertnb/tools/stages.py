@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['STAGES', 'SHORT', 'CIFAR10C', 'CONTINUE', 'COMMAND', 'is_command', 'make_section', 'Stage', 'tell_set',
            'tell_classifier', 'tell_noise', 'tell_quality', 'tell_judged', 'tell_certified', 'check_stages',
-           'StagePlan', 'plan_of', 'estimate_stages', 'is_packaged', 'announce_stages', 'run_stage', 'read_ledger',
-           'list_unfinished', 'describe_stage', 'tabulate_stages', 'write_stages', 'find_section', 'run_stages',
-           'run_from_words']
+           'StagePlan', 'plan_of', 'estimate_stages', 'is_packaged', 'announce_stages', 'code_version', 'run_stage',
+           'read_ledger', 'list_unfinished', 'describe_stage', 'tabulate_stages', 'write_stages', 'find_section',
+           'run_stages', 'run_from_words']
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #486fdaac
 import io
@@ -24,7 +24,7 @@ from ..certify.smoothing import is_certified
 from ..core import memo
 from ..core.clock import Unfinished, is_time_up, time_box
 from ..core.checks import check_known
-from ..core.paths import commit, device_name
+from ..core.paths import commit, device_name, digest, git
 from ..core.plugins import find_object
 from ..core.probe import Cost, probe
 from ..data.images import CLASSES
@@ -215,6 +215,12 @@ def announce_stages(
           f"({device_name(s.device)}), by a few steps at full width", flush=True)
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #9ccd0514
+def code_version():
+    "commit(), and a digest of what is not committed."
+    head = commit()
+    return head + digest((git("diff", "HEAD", "--", "pertnb") or "").encode())[:8] if head.endswith("+") else head
+
+
 def run_stage(
     s,     # Cifar10C
     stage, # one of STAGES
@@ -233,7 +239,7 @@ def run_stage(
     memory = torch.cuda.max_memory_allocated(s.device) if s.device.type == "cuda" else estimate.peak_memory()
     training = math.nan if logged is None else logged
     row = dict(stage=stage, seconds=seconds, training=training, samples=samples, done=done, memory=memory / 1e9)
-    memo.append(s.folder, "ledger", pd.DataFrame([row | dict(device=device_name(s.device), commit=commit())]))
+    memo.append(s.folder, "ledger", pd.DataFrame([row | dict(device=device_name(s.device), commit=code_version())]))
     print(f"  {'done' if done else 'continue'}, {seconds:.1f} s", flush=True)
     return done
 
@@ -252,7 +258,7 @@ def list_unfinished(
 ):
     "Those that this version of the code has not finished, in their order."
     rows = read_ledger(s)
-    done = set(rows[rows.done.astype(bool) & (rows.commit == commit())].stage) if len(rows) else set()
+    done = set(rows[rows.done.astype(bool) & (rows.commit == code_version())].stage) if len(rows) else set()
     return [stage for stage in stages if stage not in done]
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #c52aea0b
