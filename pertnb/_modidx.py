@@ -891,6 +891,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                       'pertnb.data.pictures.decode_deep': ('api/data/pictures.html#decode_deep', 'pertnb/data/pictures.py'),
                                       'pertnb.data.pictures.drop_alpha': ('api/data/pictures.html#drop_alpha', 'pertnb/data/pictures.py'),
                                       'pertnb.data.pictures.find_suffix': ('api/data/pictures.html#find_suffix', 'pertnb/data/pictures.py'),
+                                      'pertnb.data.pictures.find_turn': ('api/data/pictures.html#find_turn', 'pertnb/data/pictures.py'),
                                       'pertnb.data.pictures.fit_picture': ('api/data/pictures.html#fit_picture', 'pertnb/data/pictures.py'),
                                       'pertnb.data.pictures.fit_shape': ('api/data/pictures.html#fit_shape', 'pertnb/data/pictures.py'),
                                       'pertnb.data.pictures.head_array': ('api/data/pictures.html#head_array', 'pertnb/data/pictures.py'),
