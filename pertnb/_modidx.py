@@ -342,6 +342,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                   'pertnb.core.keys.describe_function': ('api/core/keys.html#describe_function', 'pertnb/core/keys.py'),
                                   'pertnb.core.keys.describe_input': ('api/core/keys.html#describe_input', 'pertnb/core/keys.py'),
                                   'pertnb.core.keys.describe_module': ('api/core/keys.html#describe_module', 'pertnb/core/keys.py'),
+                                  'pertnb.core.keys.describe_used_value': ('api/core/keys.html#describe_used_value', 'pertnb/core/keys.py'),
                                   'pertnb.core.keys.find_hidden': ('api/core/keys.html#find_hidden', 'pertnb/core/keys.py'),
                                   'pertnb.core.keys.find_inner': ('api/core/keys.html#find_inner', 'pertnb/core/keys.py'),
                                   'pertnb.core.keys.find_symbols': ('api/core/keys.html#find_symbols', 'pertnb/core/keys.py'),

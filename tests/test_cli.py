@@ -396,7 +396,7 @@ def test_pairs_that_came_after_the_set(said, learned, tmp_path):
     assert said("evaluate", tmp_path, "--n", "4", "--steps", "1")[0] == 0
     make_pairs(mine, 50)
     code, _, err = said("evaluate", tmp_path, "--n", "4", "--steps", "1")
-    assert code == 1 and "there is no split.csv beside the set" in err and err.count("\n") == 1
+    assert code == 1 and "nothing says which images those were" in err and err.count("\n") == 1
 
 
 def test_no_classifier_and_no_labels(said, learned, tmp_path):

@@ -59,13 +59,17 @@ def test_names_of_other_images_drop_none(tmp_path):
     "The images of a function are named by numbers; those of another folder are not the ones that were learned from."
     s, case, split = learn_from(make_images(tmp_path / "A", 100), n_train=1000)
     learned = set(split.name[split.part != "test"])
-    pset = SimpleNamespace(info=dict(source=own_folders.describe_source(case, s)))
+    pset = SimpleNamespace(info=dict(source=own_folders.describe_source(case, s), split=own.digest_split(split)))
     def tested(folder, **how):
         args = SimpleNamespace(set="mine", function="camera", images=str(folder), n=60, pairs=None)
         return set_commands.take_own_tests(pset, learned, args)
     other = make_images(tmp_path / "B", 60, seed=1)
     assert len(tested(other)) == len(learn_from(other, n_train=1000)[1].test) > 5
-    assert not set(tested(tmp_path / "A").names) & learned
+    again = tested(tmp_path / "A")  # more of them, since more are asked for
+    assert set(case.test.names) <= set(again.names) and not set(again.names) & learned
+    other = next((tmp_path / "A").rglob("*.png"))
+    other.with_name("0.png").write_bytes(next((tmp_path / "B").rglob("*.png")).read_bytes())  # all others move on by one
+    with pytest.raises(ValueError, match="no longer those that it was learned from"): tested(tmp_path / "A")
 
 
 def test_scale_of_deep_images_is_kept(tmp_path):

@@ -8,9 +8,9 @@ __all__ = ['IMPORTED', 'BLOCKS', 'PLAIN', 'KEEPERS', 'COUNTED', 'MODULE_FIELDS',
            'imported_from', 'is_plain', 'functions_in', 'Symbol', 'symbol_of', 'clean_name', 'inner_codes',
            'place_inside', 'inner_nodes', 'find_inner', 'find_symbols', 'imports_of', 'library_folders', 'code_of',
            'is_library', 'code_text', 'constant_text', 'names_in', 'patched_methods', 'home_of', 'Code', 'symbol_text',
-           'imported_symbols', 'own_text', 'Named', 'foreign_values', 'class_parts', 'foreign_text', 'code_key',
-           'describe_input', 'add_classes', 'class_name', 'describe_module', 'find_hidden', 'library_fields',
-           'describe_function', 'describe_class', 'is_empty']
+           'imported_symbols', 'own_text', 'Named', 'describe_used_value', 'foreign_values', 'class_parts',
+           'foreign_text', 'code_key', 'describe_input', 'add_classes', 'class_name', 'describe_module', 'find_hidden',
+           'library_fields', 'describe_function', 'describe_class', 'is_empty']
 
 # %% ../../nbs/api/core/00fa_keys.ipynb #c0de0003
 import ast
@@ -86,7 +86,7 @@ IMPORTED = {path: digest(path.read_bytes()) for path in Path(pertnb.__file__).pa
 def source_of(
     module, # its name
 ):
-    "The text of a module's file; RuntimeError if it was changed since this process began."
+    "The text of a module's file; RuntimeError if it was changed since this process imported the package."
     path = Path(sys.modules[module].__file__)
     data = path.read_bytes()
     if IMPORTED.get(path) not in (None, digest(data)):
@@ -407,11 +407,10 @@ class Code:
                 item = symbol_of(item) or item
                 if (inner := getattr(item, "__wrapped__", None)) is not None: todo.append(inner)
                 if inner is not None and not code_of(item): continue # a wrapper that is no function, as of lru_cache
-            key = code_of(item) or item
-            if key in self.texts or not isinstance(item, Symbol) and is_library(item): continue
+            if item in self.texts or not isinstance(item, Symbol) and is_library(item): continue
             text, links = symbol_text(item) if isinstance(item, Symbol) else foreign_text(item)
             links = [k for k in links if home_of(k) not in KEEPERS]
-            self.texts[key] = " ".join([text, *sorted({own_text(k) for k in links})])
+            self.texts[item] = " ".join([text, *sorted({own_text(k) for k in links})])
             todo += [*links, *self.find_called(item)]
         return self
 
@@ -472,7 +471,16 @@ class Named(Code):
     def add(self, thing): return self
 
 
-COUNTED = *PLAIN, list, tuple, dict, set, frozenset, partial, torch.Tensor, np.ndarray, torch.nn.Module
+COUNTED = (*PLAIN, list, tuple, dict, set, frozenset, range, partial, Enum, Path, np.generic, np.ndarray, torch.Tensor,
+           torch.dtype, torch.device, torch.nn.Module)
+
+
+def describe_used_value(
+    value, # that a user's code uses
+):
+    "As `describe_input`, functions and classes by their names; what can't be described counts by its type alone."
+    try: return describe_input(value, Named())
+    except (TypeError, RecursionError): return type(value).__qualname__
 
 
 def foreign_values(
@@ -483,7 +491,7 @@ def foreign_values(
     links = [f for v in values.values() for f in functions_in(v)]
     links += [type(v) for v in kept.values() if is_dataclass(v)]
     links += [type(m) for v in kept.values() if isinstance(v, torch.nn.Module) for m in v.modules()]
-    return {k: describe_input(v, Named()) for k, v in kept.items()}, links
+    return {k: describe_used_value(v) for k, v in kept.items()}, links
 
 
 def class_parts(
@@ -511,7 +519,9 @@ def foreign_text(
     names = sorted(names_in(thing.__code__))
     values = {n: thing.__globals__[n] for n in names if n in thing.__globals__}
     defaults = [*enumerate(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).items()]
-    data, links = foreign_values(values | {f"default {k}": v for k, v in defaults})
+    cells = zip(thing.__code__.co_freevars, thing.__closure__ or ())
+    captured = {f"captured {k}": cell.cell_contents for k, cell in cells if not is_empty(cell)}
+    data, links = foreign_values(values | captured | {f"default {k}": v for k, v in defaults})
     modules = [v.__name__ for v in values.values() if isinstance(v, ModuleType) and is_ours(v.__name__)]
     links += [s for m in modules for n in names_in(thing.__code__, ()) for s in find_symbols(m, n)]
     return code_text(thing.__code__) + repr(data), links
@@ -628,7 +638,7 @@ def is_empty(cell):
 
 # %% ../../nbs/api/core/00fa_keys.ipynb #ba7e91d3
 DESCRIBED = (
-    (PLAIN, lambda value, code: repr(value)),
+    ((*PLAIN, Enum, range), lambda value, code: repr(value)),
     ((torch.Tensor, np.ndarray), lambda value, code: digest(value)),
     ((torch.device, torch.dtype, Path, np.generic), lambda value, code: str(value)),
     (torch.Generator, lambda value, code: digest(value.get_state())),

@@ -343,20 +343,23 @@ def check_learned(
     case, # Case, of the pairs as they are now
     info, # of the set
 ):
-    "ValueError where a set without its split.csv was learned from other images than these pairs would give it now."
+    "ValueError where a set was learned from other images than these pairs would give it now."
     if info.get("split") not in (None, digest_split(case.split())):
-        raise ValueError("there is no split.csv beside the set, and its pairs are not those that it was learned from: "
-                         "images that it was learned from would be tested on; run pertnb learn again")
+        raise ValueError("the set's pairs are no longer those that it was learned from, and nothing says which images "
+                         "those were: they would be tested on; run pertnb learn again")
 
 
 def add_relatives(
     learned, # names of images that were learned from
-    names,   # of all images
-    units,   # of each image (N,): what equals it, and its group
+    names,   # of all images (N,)
+    same,    # groups of equal images (N,)
+    how,     # `groups` of the settings
 ):
-    "The names with those of all images of the same units: new images of a patient who was learned from are no test."
-    units = units.tolist()
+    "The names with those of all images that equal them or are of their groups, as new images of a known patient are."
+    groups, taught = find_groups(names, how), {*find_groups(sorted(learned), how)}
+    units = unite(same, groups).tolist()
     known = {unit for unit, name in zip(units, names) if name in learned}
+    known |= {unit for unit, group in zip(units, groups) if group in taught}
     return {name for unit, name in zip(units, names) if unit in known} | set(learned)
 
 
@@ -379,7 +382,7 @@ def gather(
     same = group_equal(own.images)
     check_enough(same, test)
     if test is None:
-        learned = add_relatives(learned, own.names, unite(same, find_groups(own.names, s.groups)))
+        if learned: learned = add_relatives(learned, own.names, same, s.groups)
         share = min(.2, max(.1, 50 / len(same)))
         own, test = split_own(own, share, s.groups, make_generator("own test", s.seed))
         if learned: test = drop_learned(test, learned)

@@ -354,8 +354,8 @@ def make_accelerator(
     device, # torch.device of the training
 ):
     "accelerate.Accelerator; what it knows of an earlier training of this process on another kind of device is dropped."
-    if AcceleratorState._shared_state:
-        known = AcceleratorState()
+    if PartialState._shared_state:
+        known = PartialState()
         if known.num_processes == 1 and known.device.type != device.type: AcceleratorState._reset_state(True)
     return Accelerator(cpu=device.type == "cpu", mixed_precision="no")
 

@@ -140,6 +140,7 @@ def grow_weights(
 ):
     "A state dict for the model, with which it computes what the network of `state` does."
     own = model.state_dict()
-    state = {k: widen_weight(v, own[k]) if k in own else v for k, v in state.items()}
+    grows = lambda k, v: k in own and (k != "fc.weight" or len(v) == len(own[k])) # not the number of classes
+    state = {k: widen_weight(v, own[k]) if grows(k, v) else v for k, v in state.items()}
     residual = [name for name, module in model.named_modules() if isinstance(module, ResidualConv)]
     return {k: v for k, v in own.items() if any(k.startswith(f"{name}.") for name in residual)} | state

@@ -68,7 +68,8 @@ def take_own_tests(
         raise FileNotFoundError(f"there is no folder {settings.pairs}, whose pairs {args.set} was learned from: "
                                 "if they were moved, name it with --pairs")
     case = own.gather(settings, learned)
-    if not (learned or args.function or args.images): own.check_learned(case, pset.info)
+    by_number = not settings.pairs # the images that a function perturbs have numbers for names, which others may get
+    if learned and by_number or not (learned or args.function or args.images): own.check_learned(case, pset.info)
     return case.test
 
 

@@ -24,7 +24,8 @@ from ..certify.smoothing import is_certified
 from ..core import memo
 from ..core.clock import Unfinished, is_time_up, time_box
 from ..core.checks import check_known
-from ..core.paths import commit, device_name, digest, git
+from ..core.keys import IMPORTED
+from ..core.paths import commit, device_name, digest
 from ..core.plugins import find_object
 from ..core.probe import Cost, probe
 from ..data.images import CLASSES
@@ -216,9 +217,9 @@ def announce_stages(
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #9ccd0514
 def code_version():
-    "commit(), and a digest of what is not committed."
-    head = commit()
-    return head + digest((git("diff", "HEAD", "--", "pertnb") or "").encode())[:8] if head.endswith("+") else head
+    "commit(), and where it has changed since, a digest of the code that this process has."
+    head, code = commit(), sorted((path.name, known) for path, known in IMPORTED.items())
+    return head + digest(repr(code).encode())[:8] if head.endswith("+") else head
 
 
 def run_stage(
