@@ -73,3 +73,11 @@ def test_readme_python(root, run):
     code, = re.findall(r"```python\n(.*?)\n```", (root / "README.md").read_text(), re.S)
     done = run("python", "-c", code + "\nassert x_tilde.shape == x.shape and 0 <= x_tilde.min() and x_tilde.max() <= 1")
     assert done.returncode == 0, done.stderr
+
+
+def test_pictures_say_what_their_captions_say(root):
+    "The description inside a figure is the caption beside it."
+    from PIL import Image
+    pictures = [p for p in (root / "figures").rglob("*.png") if p.with_suffix(".md").exists()]
+    said = {p: (Image.open(p).info.get("Description"), p.with_suffix(".md").read_text(encoding="utf-8").split("\n\n")[1].strip()) for p in pictures}
+    assert len(said) > 50 and [p.name for p, (inside, beside) in said.items() if inside and inside.strip() != beside] == []
