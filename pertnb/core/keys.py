@@ -7,10 +7,10 @@ __all__ = ['IMPORTED', 'BLOCKS', 'PLAIN', 'KEEPERS', 'COUNTED', 'MODULE_FIELDS',
            'source_of', 'names_defined', 'bare_tree', 'definitions', 'Definition', 'definition_of', 'asked_for',
            'imported_from', 'is_plain', 'functions_in', 'Symbol', 'symbol_of', 'clean_name', 'inner_codes',
            'place_inside', 'inner_nodes', 'find_inner', 'find_symbols', 'imports_of', 'library_folders', 'code_of',
-           'is_library', 'code_text', 'constant_text', 'names_in', 'patched_methods', 'home_of', 'Code', 'symbol_text',
-           'imported_symbols', 'own_text', 'Named', 'describe_used_value', 'foreign_values', 'class_parts',
-           'foreign_text', 'code_key', 'describe_input', 'add_classes', 'class_name', 'describe_module', 'find_hidden',
-           'library_fields', 'describe_function', 'describe_class', 'is_empty']
+           'is_library', 'code_text', 'constant_text', 'names_in', 'captured_by', 'is_empty', 'patched_methods',
+           'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'Named', 'describe_used_value',
+           'foreign_values', 'class_parts', 'foreign_text', 'code_key', 'describe_input', 'add_classes', 'class_name',
+           'describe_module', 'find_hidden', 'library_fields', 'describe_function', 'describe_class']
 
 # %% ../../nbs/api/core/00fa_keys.ipynb #c0de0003
 import ast
@@ -366,6 +366,21 @@ def names_in(
     if not kinds and "getattr" in own: own |= {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
     return own | {n for c in code.co_consts if isinstance(c, CodeType) for n in names_in(c, kinds)}
 
+
+def captured_by(
+    function, # with compiled code
+):
+    "{name: value} of the variables that it captured, as far as they have one."
+    cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+    return {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
+
+
+def is_empty(cell):
+    "Whether a captured variable has no value yet."
+    try: cell.cell_contents
+    except ValueError: return True
+    return False
+
 # %% ../../nbs/api/core/00fa_keys.ipynb #d2e66114
 def patched_methods(
     owner, # class of this package
@@ -406,7 +421,7 @@ class Code:
             if not isinstance(item, Symbol):
                 item = symbol_of(item) or item
                 if (inner := getattr(item, "__wrapped__", None)) is not None: todo.append(inner)
-                if inner is not None and not code_of(item): continue # a wrapper that is no function, as of lru_cache
+                if inner is not None and not code_of(item): continue # a wrapper that isn't a function, as of lru_cache
             if item in self.texts or not isinstance(item, Symbol) and is_library(item): continue
             text, links = symbol_text(item) if isinstance(item, Symbol) else foreign_text(item)
             links = [k for k in links if home_of(k) not in KEEPERS]
@@ -519,8 +534,7 @@ def foreign_text(
     names = sorted(names_in(thing.__code__))
     values = {n: thing.__globals__[n] for n in names if n in thing.__globals__}
     defaults = [*enumerate(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).items()]
-    cells = zip(thing.__code__.co_freevars, thing.__closure__ or ())
-    captured = {f"captured {k}": cell.cell_contents for k, cell in cells if not is_empty(cell)}
+    captured = {f"captured {k}": v for k, v in captured_by(thing).items()}
     data, links = foreign_values(values | captured | {f"default {k}": v for k, v in defaults})
     modules = [v.__name__ for v in values.values() if isinstance(v, ModuleType) and is_ours(v.__name__)]
     links += [s for m in modules for n in names_in(thing.__code__, ()) for s in find_symbols(m, n)]
@@ -616,10 +630,8 @@ def describe_function(
     code.add(function)
     in_full = symbol_of(function) and "<locals>" not in function.__qualname__ # its definition describes it completely
     if in_full: return dict(function=function.__qualname__)
-    cells = zip(function.__code__.co_freevars, function.__closure__ or ())
-    captured = {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    others = {k: v for k, v in captured.items() if v is not function}
+    others = {k: v for k, v in captured_by(function).items() if v is not function}
     return dict(function=function.__qualname__, captured=describe_input(others, code),
                 defaults=describe_input(defaults, code))
 
@@ -629,12 +641,6 @@ def describe_class(value, code):
     code.add(value)
     return dict(kind=value.__qualname__)
 
-
-def is_empty(cell):
-    "Whether a captured variable has no value yet."
-    try: cell.cell_contents
-    except ValueError: return True
-    return False
 
 # %% ../../nbs/api/core/00fa_keys.ipynb #ba7e91d3
 DESCRIBED = (

@@ -348,7 +348,7 @@ def check_learned(
         raise ValueError("the set's pairs are no longer those that it was learned from, and nothing says which images "
                          "those were: they would be tested on; run pertnb learn again")
 
-
+# %% ../../nbs/api/experiments/07a_own.ipynb #b27d05f2
 def add_relatives(
     learned, # names of images that were learned from
     names,   # of all images (N,)

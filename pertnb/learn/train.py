@@ -359,7 +359,7 @@ def make_accelerator(
         if known.num_processes == 1 and known.device.type != device.type: AcceleratorState._reset_state(True)
     return Accelerator(cpu=device.type == "cpu", mixed_precision="no")
 
-
+# %% ../../nbs/api/learn/10_train.ipynb #9b1b3ee2
 def loop(
     run,              # a Run
     log_every,        # steps between rows of the log
