@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
-from ..core.checks import check_labels, check_number, check_radii, describe_value
-from ..core.device import frozen, full_precision
+from ..core.checks import check_labels, check_number, check_radii, check_two_classes, describe_value
+from ..core.device import frozen, full_precision, leave_inference_mode
 from ..core.probe import find_probe, repeat
 from ..core.progress import tell_progress
 from ..sets.sets import check_latents, project, sample_ball
@@ -214,6 +214,7 @@ def find_last_point(
     return maximise(lambda v, i: (cross_entropy(net(v).float(), y), None), state, steps).d
 
 
+@leave_inference_mode()
 def attack_in_training(
     pset,      # PerturbationSet
     model,     # classifier, in either mode
@@ -247,6 +248,7 @@ def check_logits(
     if logits.ndim != y.ndim + 1 or logits.shape[:1] + logits.shape[2:] != y.shape:
         shape = ", ".join(map(str, (len(y), "classes", *y.shape[1:])))
         raise ValueError(f"the classifier must give logits ({shape}), got {describe_value(logits)}")
+    check_two_classes(logits)
     if not logits.amax(1).isfinite().all():
         raise ValueError("the classifier's outputs are NaN or infinite: check its weights and the set's")
 

@@ -83,8 +83,9 @@ def attack_certified(
 # %% ../../nbs/api/certify/16a_attacks.ipynb #44a81f9e
 def allowed_changes(
     n,     # certificates under attack
+    tried, # images that `certify` went through to get them
     alpha, # of the certificates, and of the vote that judges
     level=1e-3, # probability of more changes, if all is right
 ):
-    "The most changed predictions that the guarantees allow."
-    return int(binom.isf(level, n, min(1., 2 * alpha)))
+    "The most changed predictions that the guarantees allow; each image tried may get a wrong certificate."
+    return int(binom.isf(level, tried + n, alpha))

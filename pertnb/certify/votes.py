@@ -10,7 +10,7 @@ import math
 from functools import partial
 import torch
 from .radii import ABSTAIN
-from ..core.checks import check_counts, check_number, describe_value
+from ..core.checks import check_counts, check_number, check_two_classes, describe_value
 from ..core.device import full_precision
 from ..core.probe import run_all, scale_votes, stretch
 from ..core.progress import tell_progress
@@ -53,6 +53,7 @@ def vote(
     "Classes (b, ...), -1 where the largest logit is shared or one is NaN; ValueError on another shape, or all NaN."
     if logits.ndim < 2 or len(logits) != b:
         raise ValueError(f"the classifier must give logits ({b}, classes, ...), got {describe_value(logits)}")
+    check_two_classes(logits)
     largest = logits.amax(1, keepdim=True) # NaN where any is
     if largest.isnan().all(): raise ValueError("the classifier's outputs are NaN: check its weights and the set's")
     return logits.argmax(1).masked_fill((logits == largest).sum(1) != 1, ABSTAIN)

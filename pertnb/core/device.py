@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SWITCHES', 'COMPILE', 'M_TRIM_THRESHOLD', 'M_TOP_PAD', 'M_MMAP_THRESHOLD', 'KEPT_MEMORY', 'best_device',
            'choose_device', 'is_bf16_fast', 'training_precision', 'describe_precision', 'training_autocast',
-           'widen_outputs', 'find_switches', 'full_precision', 'compile_module', 'compile_set', 'as_written',
-           'keep_freed_memory', 'frozen']
+           'widen_outputs', 'find_switches', 'leave_inference_mode', 'full_precision', 'compile_module', 'compile_set',
+           'as_written', 'keep_freed_memory', 'frozen']
 
 # %% ../../nbs/api/core/00b_device.ipynb #35173475
 import ctypes
@@ -18,8 +18,8 @@ import torch
 
 # %% ../../nbs/api/core/00b_device.ipynb #92eac708
 def best_device():
-    "This process's GPU (the first one if there is a single process), or the CPU."
-    if not torch.cuda.is_available(): return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    "This process's GPU (the first one if there is a single process), or the CPU; never mps: nothing was tried there."
+    if not torch.cuda.is_available(): return torch.device("cpu") # mps has no float64, in which radii are computed
     rank = os.environ.get("LOCAL_RANK")
     return torch.device("cuda" if rank is None else f"cuda:{rank}")
 
@@ -94,9 +94,20 @@ SWITCHES = find_switches(hasattr(torch.backends.cudnn, "conv"))
 
 # %% ../../nbs/api/core/00b_device.ipynb #f433b9b2
 @contextmanager
+def leave_inference_mode():
+    "Inside, gradients can be asked for even where the caller has entered torch.inference_mode(). Also a decorator."
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad(): yield # the first alone would record everything
+
+
+@contextmanager
 def full_precision():
-    "Inside, networks compute in float32 whatever surrounds them: no autocast, no TF32. Also a decorator of functions."
+    """Inside, networks compute in float32 whatever surrounds them: no autocast, no TF32, and no inference mode. Also a
+    decorator of functions."""
     with ExitStack() as stack:
+        stack.enter_context(leave_inference_mode())
         for kind in ("cpu", "cuda", "mps"):
             if torch.is_autocast_enabled(kind): stack.enter_context(torch.autocast(kind, enabled=False))
         for read, write, full in SWITCHES:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['IMPORTED', 'BLOCKS', 'PLAIN', 'KEEPERS', 'COUNTED', 'MODULE_FIELDS', 'DESCRIBED', 'Bare', 'tree_text', 'is_ours',
            'source_of', 'names_defined', 'bare_tree', 'definitions', 'Definition', 'definition_of', 'asked_for',
-           'imported_from', 'is_plain', 'functions_in', 'Symbol', 'symbol_of', 'clean_name', 'inner_codes',
+           'imported_from', 'is_plain', 'is_table', 'functions_in', 'Symbol', 'symbol_of', 'clean_name', 'inner_codes',
            'place_inside', 'inner_nodes', 'find_inner', 'find_symbols', 'imports_of', 'library_folders', 'code_of',
            'is_library', 'code_text', 'constant_text', 'names_in', 'captured_by', 'is_empty', 'patched_methods',
            'home_of', 'Code', 'symbol_text', 'imported_symbols', 'own_text', 'Named', 'describe_used_value',
@@ -191,6 +191,15 @@ def is_plain(
 ):
     "Whether a value is a number, a text, or a tuple of these: its text then describes it completely."
     return isinstance(value, PLAIN) or isinstance(value, tuple) and all(map(is_plain, value))
+
+
+def is_table(
+    value, # any object
+):
+    "Whether a value is a dict or list that holds something, and nothing but plain values, or dicts and lists of these."
+    if type(value) not in (dict, list): return False
+    parts = [*value, *value.values()] if type(value) is dict else value
+    return bool(parts) and all(is_plain(part) or is_table(part) for part in parts)
 
 
 def functions_in(
@@ -455,7 +464,7 @@ def symbol_text(
     for module, name in found.imports: links += imported_symbols(module, name)
     # lambdas of ours stand in the definition itself
     links += [f for f in functions_in(value) if symbol_of(f) or not is_ours(f.__module__)]
-    now = repr(value) if is_plain(value) else ""
+    now = repr(value) if is_plain(value) or symbol.name.isupper() and is_table(value) else ""
     return f"{found.text} {now}", links
 
 

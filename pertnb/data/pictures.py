@@ -70,18 +70,19 @@ EXIF_TURNS = {2: (0, True), 3: (2, False), 4: (2, True), 5: (-1, True), 6: (-1, 
 def find_turn(
     image, # PIL.Image, just opened
 ):
-    "(quarter turns against the clock, whether it is mirrored afterwards), as its EXIF data ask for."
+    """(quarter turns against the clock, whether it is mirrored afterwards), as its EXIF data ask for; Unsuitable where
+    a TIFF asks for any, since readers of TIFF disagree on it."""
     if image.format == "PNG" and "exif" not in image.info: return 0, False # Pillow would decode it to look further
-    return EXIF_TURNS.get(image.getexif().get(0x0112), (0, False))
+    turn = EXIF_TURNS.get(image.getexif().get(0x0112), (0, False))
+    if image.format == "TIFF" and turn != (0, False): raise Unsuitable("asks to be turned: save it upright")
+    return turn
 
 
 def is_turned(
     image, # PIL.Image, just opened
 ):
-    "Whether a quarter turn is asked for; Unsuitable where a TIFF asks for any, since readers of TIFF disagree on it."
-    turn = find_turn(image)
-    if image.format == "TIFF" and turn != (0, False): raise Unsuitable("asks to be turned: save it upright")
-    return turn[0] % 2 == 1
+    "Whether a quarter turn is asked for."
+    return find_turn(image)[0] % 2 == 1
 
 # %% ../../nbs/api/data/02c_pictures.ipynb #847bd46f
 CHANNELS_OF = {"1": 1, "L": 1, "LA": 1, "La": 1, "I": 1, "F": 1, "I;16": 1, "I;16B": 1, "I;16L": 1, "I;16N": 1, "P": 3,

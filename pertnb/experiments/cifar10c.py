@@ -205,7 +205,7 @@ ROBUST_PRESETS = dict(
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #fa58d083
 OWN_FIELDS = """batch_size micro lr lr_warm peak weight_decay average smoothing pad reflect alternate erase classifier
     width patch real real_pairs part kept codes train_steps train_step_size pixel_steps random_start
-    taught""".split() # those that one training may have for itself
+    taught blend""".split() # those that one training may have for itself
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #035f3e07
 def parse_further(
@@ -254,13 +254,16 @@ class Trainings:
 
     def trainings(self, method):
         "Passes and settings of each of a method's trainings, the first one first; a network that has grown stays so."
-        if self.taught: raise ValueError("parameter 'taught' is for trainings after the first: "
-                                         "give it in 'further', such as cifar10c:12:taught=1")
+        if self.taught or self.blend:
+            raise ValueError("parameters 'taught' and 'blend' are for trainings after the first: "
+                             "give them in 'further', such as cifar10c:12:taught=1")
         found = [(self.training(method)["epochs"], self)]
         for _, passes, texts in map(parse_further, self.own_further(method)):
             _, before = found[-1]
             own = self.changed(dict(classifier=before.classifier) | texts)
             check_next(before.net(), own.net())
+            if own.blend and own.taught != 1:
+                raise ValueError("parameter 'blend' takes taught=1: labels of blended images are those of teachers")
             found.append((passes, own))
         return tuple(found)
 
@@ -305,6 +308,7 @@ class RobustSettings(Trainings, FigureSettings, PgdSettings, TrainAttackSettings
     train_step_size: float = 0.25
     pixel_steps: int = 3     # of PGD in training on balls of pixels
     taught: float = 0.       # share of the labels that robust.TEACHERS give, as they are when the training begins
+    blend: float = 0.        # share of training images that are blended with another; for taught=1
     random_start: bool = False # if not kept: start at a random point, at a random share of the radius; not at u = 0
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses
 
@@ -315,7 +319,8 @@ class RobustSettings(Trainings, FigureSettings, PgdSettings, TrainAttackSettings
         "Arguments of robust.classifier_loss for a method."
         real = dict(cifar10c=self.real, cvae_adversarial_pairs=self.real_pairs).get(method, 0.)
         smoothing = self.smoothing * (1 - self.taught) # teachers' labels are smooth
-        how = dict(label_smoothing=smoothing, images=self.images() | dict(real=real), mix=self.mix)
+        images = self.images() | dict(real=real) | (dict(blend=self.blend) if self.blend else {})
+        how = dict(label_smoothing=smoothing, images=images, mix=self.mix)
         if method in PIXEL_EPS: return how | dict(steps=self.pixel_steps)
         if not method.startswith("cvae"): return how
         return how | dict(part=self.part, kept=self.kept, codes=self.codes, random_start=self.random_start,

@@ -369,23 +369,25 @@ def compare_radii(self: Cifar10C):
 def attack_noise(self: Cifar10C,
     level, # one of NOISES
 ):
-    "Rows of `attack_certified` for the first certificates of a noise; None if there is no certificate."
+    """Rows of `attack_certified` for the first certificates of a noise, with the number of images tried for them; None
+    if there is no certificate."""
     s, (x, _), rows = self.certified, self.certified_images(self.certified.n_certified), self.certificates(level)
-    rows = rows[rows.prediction >= 0].head(s.n_attacked)
+    place = (rows.prediction >= 0).to_numpy().nonzero()[0][:s.n_attacked]
+    rows, tried = rows.iloc[place], place.max(initial=-1) + 1
     if not len(rows): return None
     image, prediction, radius = (torch.tensor(rows[k].tolist(), device=self.device)
                                  for k in ("image", "prediction", "radius"))
     found = attack_certified(self.set(s), self.noise(level)[0], to_float(x[image]), prediction, radius,
                              self.sigma(level), s.attack_steps, s.restarts, n=s.judge, alpha=s.alpha,
                              seed=self.seed, batch_size=s.sample_batch)
-    return found.assign(image=rows.image.to_numpy()[found.image.astype(int)], method=name_noise(level))
+    return found.assign(image=rows.image.to_numpy()[found.image.astype(int)], method=name_noise(level), tried=tried)
 
 
 @patch
 def attack_certificates(self: Cifar10C):
     "Rows of `attack_noise` for all noises, with `changed`: the smoothed classifier says another class there."
     found = [rows for q in NOISES if (rows := self.attack_noise(q)) is not None]
-    rows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(dict(attacked=[], prediction=[]))
+    rows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(dict(attacked=[], prediction=[], tried=[]))
     kept = self.keep("attacked", rows)
     return kept.assign(changed=(kept.attacked >= 0) & (kept.attacked != kept.prediction))
 

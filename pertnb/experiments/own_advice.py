@@ -105,8 +105,8 @@ def judge_worst(
     "Sentences on the worst points of the set: how far they are from the pairs, and whether some are blank."
     found = excess.summarise_extremes(rows)
     times = found["Excess"] / max(found["Excess of views"], 1e-12)
-    out = [f"the worst point of the set lies {times:.1f} times as far from an image and its partners as these from one "
-           f"another ({found['Excess']:.4f} against {found['Excess of views']:.4f}, {len(rows)} test images)"]
+    out = [f"the worst point of the set lies {times:.1f} times as far from an image and its partners as the largest "
+           f"gap between these ({found['Excess']:.4f} against {found['Excess of views']:.4f}, {len(rows)} test images)"]
     if found["Blank"]:
         out.append(f"{int(rows.blank.sum())} of {len(rows)} sets hold a blank image (black, white or flat): there a "
                    "classifier is right for one class at most; raise excess_weight or mend_images, or lower coverage")

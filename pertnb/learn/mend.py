@@ -155,7 +155,7 @@ def measure_tolerance(
     gen = make_generator("tolerance", device=source.index.device)
     found, pixels = [], source.all_views(source.index[:1], gen)[0, 0, 0].numel()
     for i in source.index[:max(1, min(n, 5_000_000 // pixels))].split(20):
-        found.append(spread_of_views(source.all_views(i, make_generator("tolerance", device=i.device))).amax(0))
+        found.append(spread_of_views(source.all_views(i, gen)).amax(0))
     return float(torch.cat(found).mean())
 
 # %% ../../nbs/api/learn/10b_mend.ipynb #496b4eba

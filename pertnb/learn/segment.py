@@ -299,7 +299,8 @@ def certify_maps(
         i, = images
         out = certify(pset, model, to_float(x[i:i + 1]), sigma, n0, n, seed=seed, ids=[i], batch_size=batch_size)
         return count_votes(out.top, out.hits, y[i:i + 1]).assign(image=i, **settings)
-    return memo.make_rows(kept, "maps", range(len(x)), work)
+    labelled = (y != IGNORE).flatten(1).any(1).nonzero().squeeze(1) # another map has no pixel that counts
+    return memo.make_rows(kept, "maps", labelled.tolist(), work)
 
 # %% ../../nbs/api/learn/22_segment.ipynb #ffa3220f
 def certified_share(

@@ -130,10 +130,9 @@ def has_best(
     run,  # a train.Run
     rows, # of the log of its checkpoint
 ):
-    "Whether the weights of the best of these rows are there, or those of a later row, which will be written again."
+    "Whether the weights of the best of these rows are there."
     found = read_own(run.folder/"best.safetensors")
-    best = min(range(len(rows)), key=lambda k: rows[k]["validation"])
-    return found is not None and (int(found[1]["row"]) == best or int(found[1]["row"]) >= len(rows))
+    return found is not None and int(found[1]["row"]) == min(range(len(rows)), key=lambda k: rows[k]["validation"])
 
 
 def resume(

@@ -392,7 +392,8 @@ def loop(
             if accelerator.is_main_process: tell_jump(run, rows)
             sums, losses, started = {}, [], time.perf_counter()
             late = time.perf_counter() - saved > checkpoint_every
-            if accelerator.is_main_process and (late or step == run.steps):
+            best = run.validate and rows[-1]["validation"] == min(r["validation"] for r in rows) # its weights were kept
+            if accelerator.is_main_process and (late or best or step == run.steps):
                 write_log(run.folder/"log.jsonl", rows)
                 save_state(run.folder/"state.safetensors", run.module, optimizer, step, rows, kept=run.kept)
                 saved = time.perf_counter()

@@ -215,6 +215,9 @@ def count_wins(
         raise ValueError("both classifiers must be judged on the same images, in the same order, got "
                          f"{len(better)} and {len(worse)} answers"
                          + ", on other images or in another order" * (len(better) == len(worse) > 0))
+    if better.index.has_duplicates:
+        raise ValueError("answers on one image are not independent: give one for each image (or seed and image), got "
+                         f"{int(better.index.duplicated().sum())} more")
     gap = better.astype(int) - worse.astype(int)
     if "seed" in gap.index.names: gap = gap.groupby("image").sum() # answers on one image are not independent
     wins, losses = int((gap > 0).sum()), int((gap < 0).sum())

@@ -180,8 +180,8 @@ def caption_worst_lights(
 ):
     "Which share of the pixels is wrong in the worst and in the given lights."
     before, after = (100 * float((seen != maps.truth).float().mean()) for seen in (maps.before, maps.after))
-    return (f"{SEGMENT_METHODS[method]}, radius {radius:.2f}: in the worst lights {after:.1f}% of the pixels of these "
-            f"maps are wrong, in the given ones {before:.1f}%.")
+    return (f"{SEGMENT_METHODS[method]}, radius {radius:.2f}: in the worst lights that PGD finds {after:.1f}% of the "
+            f"pixels of these {len(maps.truth)} maps are wrong, in the given ones {before:.1f}%.")
 
 # %% ../../nbs/api/report/12g_lighting_plots.ipynb #fdd8336d
 def compare_networks(
