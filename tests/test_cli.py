@@ -168,6 +168,8 @@ def test_certify(said, learned):
     assert got["largest_radius"] == 1 and list(got["certified"]) == ["0.25", "0.50", "0.90"] and got["accuracy"] >= max(got["certified"].values())
     code, out, _ = said("certify", learned, "--n", "2", "--draws", "50", "--radius", "2")
     assert code == 0 and "largest radius that 50 draws can give: 2.00" in out
+    small = as_object(said("certify", learned, "--n", "2", "--draws", "50", "--radius", "0.01", "--json"))
+    assert list(small["certified"]) == ["0.0025", "0.005", "0.009"]
 
 
 def test_learn_check(said, pairs, tmp_path):

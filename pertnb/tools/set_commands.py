@@ -277,7 +277,8 @@ def certify_command(args):
     out = section.certify(name, sigma, args.draws, args.alpha)
     seconds, right = round(time.perf_counter() - begin, 1), out.prediction == y
     accuracy, abstained = float(right.float().mean()), float((out.prediction < 0).float().mean())
-    certified = {f"{r:.3g}": float(is_certified(right, out.radius, r).float().mean()) for r in radii}
+    told = ".2f" if radius >= .1 else ".2g" # smaller ones would look alike
+    certified = {f"{r:{told}}": float(is_certified(right, out.radius, r).float().mean()) for r in radii}
     classes = own_classifiers.describe_classes(right.cpu(), y.cpu(), section.pairs().test.classes)
     result = dict(classifier=name, sigma=sigma, trained_sigma=trained, largest_radius=radius, accuracy=accuracy,
                   certified=certified, abstained=abstained, images=len(y), classes=classes,
