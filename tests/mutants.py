@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from unittest.mock import patch
 
-from pertnb.core import keys
+from pertnb.core import keys, symbols
 
-SOURCE = keys.source_of
+SOURCE = symbols.source_of
 UNUSED = "annotation", "returns", "msg", "decorator_list" # fields of a node that decide no number
 INERT = "0 if True else 1" # a statement that does nothing, yet is code
 
@@ -49,7 +49,7 @@ def find_value(module, name):
     for node in parsed(module).body:
         if isinstance(node, ast.Assign):
             if name in {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}: return module, node
-        elif isinstance(node, ast.ImportFrom) and keys.is_ours(origin := keys.imported_from(node, module)):
+        elif isinstance(node, ast.ImportFrom) and symbols.is_ours(origin := symbols.imported_from(node, module)):
             for a in node.names:
                 if (a.asname or a.name) == name: return find_value(origin, a.name)
 
@@ -156,11 +156,13 @@ def texts(changed):
     mutant = defaultdict(dict)
 
     def remembered(name):
-        read = getattr(keys, name).__wrapped__
+        read = getattr(symbols, name).__wrapped__
         def look_up(module, *more):
             known = (mutant if module in changed else KNOWN)[name]
             if (module, more) not in known: known[module, more] = read(module, *more)
             return known[module, more]
         return look_up
     caches = {name: remembered(name) for name in ("bare_tree", "definitions", "definition_of", "imports_of")}
-    with patch.multiple(keys, source_of=lambda module: changed.get(module) or SOURCE(module), **caches): yield
+    imported = {name: read for name, read in caches.items() if hasattr(keys, name)}
+    with patch.multiple(symbols, source_of=lambda module: changed.get(module) or SOURCE(module), **caches), \
+            patch.multiple(keys, **imported): yield

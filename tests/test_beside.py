@@ -71,12 +71,13 @@ def test_stages(root, tmp_path):
 
 
 KEY = """
+import sysconfig
 from pertnb.core import keys
 from pertnb.learn import learn
 def known(name): return name in {"a", "b", "c", "d"}
 code = keys.Code()
 for thing in (known, learn.learn_set): code.add(thing)
-assert not [text for text in code.texts.values() if keys.sysconfig.get_path("stdlib") in text]
+assert not [text for text in code.texts.values() if sysconfig.get_path("stdlib") in text]
 print(code.digest())
 """
 

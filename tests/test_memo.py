@@ -60,7 +60,7 @@ def test_all_ran(found, ran):
     assert {("certify.radii", "radius_of"), ("certify.smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
     assert {("learn.train", "fit"), ("models.unet", "Down.forward"), ("data.illumination", "Scenes.gather")} <= seen["CVAE, lights"]
     assert ("certify.smoothing", "bound_gain") in seen["certificates, adaptive"] - seen["certificates"]
-    assert not {m for step in seen.values() for m, _ in step} & {"core.memo", "core.keys", *UNRELATED}
+    assert not {m for step in seen.values() for m, _ in step} & {"core.memo", "core.keys", "core.symbols", *UNRELATED}
 
 
 def test_what_runs_decides(found, ran):

@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['PILLOW', 'ARRAYS', 'SLICES', 'PICTURES', 'EXIF_TURNS', 'CHANNELS_OF', 'PHOTOMETRIC', 'VIEWABLE', 'MOST_CHANNELS',
-           'QUIET', 'MOST_PIXELS', 'find_suffix', 'Header', 'Unsuitable', 'is_deep', 'find_turn', 'is_turned',
-           'head_image', 'import_tifffile', 'head_bands', 'order_axes', 'open_member', 'check_kind', 'make_header',
-           'head_array', 'import_reader', 'order_nifti', 'head_slice', 'Quiet', 'choose_reader', 'read_header',
-           'drop_alpha', 'decode_deep', 'read_deep', 'read_image_file', 'rescale_dicom', 'read_dicom', 'as_values',
-           'lay_out', 'read_bands', 'read_array_file', 'read_slice', 'fit_shape', 'fit_picture', 'read_picture',
-           'take_visible', 'choose_window', 'scale_pictures']
+           'QUIET', 'MOST_PIXELS', 'find_suffix', 'Header', 'Unsuitable', 'is_deep', 'find_turn', 'head_image',
+           'import_tifffile', 'head_bands', 'order_axes', 'open_member', 'check_kind', 'make_header', 'head_array',
+           'import_reader', 'order_nifti', 'head_slice', 'Quiet', 'choose_reader', 'read_header', 'drop_alpha',
+           'decode_deep', 'read_deep', 'read_image_file', 'rescale_dicom', 'read_dicom', 'as_values', 'lay_out',
+           'read_bands', 'read_array_file', 'read_slice', 'fit_shape', 'fit_picture', 'read_picture', 'take_visible',
+           'choose_window', 'scale_pictures']
 
 # %% ../../nbs/api/data/02c_pictures.ipynb #2c765b3b
 import logging
@@ -78,12 +78,6 @@ def find_turn(
     return turn
 
 
-def is_turned(
-    image, # PIL.Image, just opened
-):
-    "Whether a quarter turn is asked for."
-    return find_turn(image)[0] % 2 == 1
-
 # %% ../../nbs/api/data/02c_pictures.ipynb #847bd46f
 CHANNELS_OF = {"1": 1, "L": 1, "LA": 1, "La": 1, "I": 1, "F": 1, "I;16": 1, "I;16B": 1, "I;16L": 1, "I;16N": 1, "P": 3,
            "PA": 3, "RGB": 3, "RGBA": 3, "RGBa": 3, "CMYK": 3, "YCbCr": 3} # mode of Pillow -> channels
@@ -98,7 +92,8 @@ def head_image(
         frames = getattr(image, "n_frames", 1)
         if frames > 1: raise Unsuitable(f"holds {frames} pictures: save the one that is meant")
         if image.mode not in CHANNELS_OF: raise Unsuitable(f"has colours of the kind {image.mode}: save it as RGB")
-        size = image.size if is_turned(image) else image.size[::-1]
+        turns, _ = find_turn(image)
+        size = image.size if turns % 2 else image.size[::-1]
         suffixes = [s for s, kind in Image.registered_extensions().items() if kind == image.format]
         named = [] if find_suffix(path.name) in suffixes else [f"is {image.format}, whatever its name says"]
         mixed = ["has inks (CMYK), which become RGB"] if image.mode == "CMYK" else []

@@ -145,11 +145,11 @@ def order_corruptions(
 def find_falls(
     rows, # as for `mean_errors`
 ):
-    "Where the error falls: DataFrame by corruption and severity, with change and se in thousandths."
+    "Where the error does not grow: DataFrame by corruption and severity, with change and se in thousandths."
     steps = rows.pivot(index=["corruption", "image"], columns="severity", values="mse").diff(axis=1).mul(1000)
     by_corruption = steps.groupby("corruption") # each image is compared with itself
     falls = pd.DataFrame(dict(change=by_corruption.mean().stack(), se=by_corruption.sem().stack()))
-    falls = falls[falls.change < 0]
+    falls = falls[falls.change <= 0]
     return falls.loc[[name for name in IN_ORDER if name in falls.index]]
 
 # %% ../../nbs/api/experiments/03a_common_corruptions.ipynb #386c078f
@@ -233,7 +233,8 @@ def judge_agreement(
     agreement, # from compare_reference; None: the reference is not at hand
 ):
     "One sentence: whether our corruptions are the script's."
-    if agreement is None: return "The reference of the common script was not at hand."
+    if agreement is None: return ("The reference of the common script was not at hand in this run; where it was, "
+                                  "the comparison stands in tables/quick/cifar10c_reference.md.")
     within = agreement[agreement.column == "within 1/255 (%)"].set_index("corruption").value
     share = describe_agreement(agreement)
     return (f"With the common script's draws, {share} of each corruption are within 1/255 of its own; "
@@ -346,15 +347,17 @@ def judge_rises(
     falls, # from find_falls
 ):
     "For which corruptions the error grows with the severity, and where it falls."
-    clear = falls[-falls.change > 2 * falls.se]
-    unclear = falls[-falls.change <= 2 * falls.se]
+    same, fallen = falls[falls.change == 0], falls[falls.change < 0]
+    clear = fallen[-fallen.change > 2 * fallen.se]
+    unclear = fallen[-fallen.change <= 2 * fallen.se]
     amount = lambda name: ", ".join(f"at {s} by {-r.change:.2f} ± {r.se:.2g}" for s, r in clear.loc[name].iterrows())
     odd = [f"{plots.label(name)} ({amount(name)})" for name in dict.fromkeys(clear.index.get_level_values(0))]
     rising = len(IN_ORDER) - falls.index.get_level_values(0).nunique()
     text = f"The error grows at every step of severity for {rising} of {len(IN_ORDER)} corruptions"
-    if odd: text += f"; it falls below that of the severity before for {', '.join(odd)}"
-    listed = ", ".join(f"{plots.label(name)} at {s}" for name, s in unclear.index)
-    return text + (f"; by no more than two standard errors for {listed}" if listed else "")
+    listed = lambda part: ", ".join(f"{plots.label(name)} at {s}" for name, s in part.index)
+    if len(same): text += f"; it is that of the severity before for {listed(same)}"
+    if odd: text += f"; it is lower for {', '.join(odd)}"
+    return text + (f"; by no more than two standard errors for {listed(unclear)}" if len(unclear) else "")
 
 # %% ../../nbs/api/experiments/03a_common_corruptions.ipynb #53e53ab4
 def judge_spans(

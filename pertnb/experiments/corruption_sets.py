@@ -373,7 +373,7 @@ def judge_pairings(
             judge_claim("most accurate (PGD AE)", column(errors, "PGD AE")),
             judge_claim("most accurate for its pairs (% of the change left)", {row: share[row] for row in rows}),
             judge_claim("easiest to sample (EAE)", column(errors, "EAE")),
-            f"sets whose error is not below that of no change: {', '.join(poor) or 'none'}"]
+            f"trained sets whose PGD AE is not below the error of no change: {', '.join(poor) or 'none'}"]
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #e743526a
 OUTER = "fog", "frost", "snow", "elastic_transform", "glass_blur" # outside a small radius in the paper

@@ -24,7 +24,7 @@ from ..certify.smoothing import is_certified
 from ..core import memo
 from ..core.clock import Unfinished, is_time_up, time_box
 from ..core.checks import check_known
-from ..core.keys import IMPORTED
+from ..core.symbols import IMPORTED
 from ..core.paths import commit, device_name, digest
 from ..core.plugins import find_object
 from ..core.probe import Cost, probe
