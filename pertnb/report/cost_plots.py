@@ -70,7 +70,9 @@ def caption_costs(
             f"{n.get('estimated', 0)} are "
             f"estimated from a few steps, {n.get('not run', 0)} are neither and stand in the CSV file alone. Hours are "
             f"by the clock, CPU-hours of one core ({device}); images are what the corrupted ones need on disk. Share: "
-            f"of the {throughput / 1e9:.0f} billion operations per second that this core reaches at a convolution.")
+            f"of the {throughput / 1e9:.0f} billion operations per second that this core reaches at a convolution. "
+            "Memory: measured, the most that the process held; estimated, images and the largest part, without the "
+            "process itself.")
 
 # %% ../../nbs/api/report/12k_cost_plots.ipynb #7939a62b
 def take_longest(

@@ -236,11 +236,11 @@ def judge_board(
     missing, left = ", ".join(sorted(set(board.label) - set(run.label))), len(board) - len(run)
     nothing = f" (nothing of {missing})" if missing else ""
     apart, layers = (run.verdict == "not comparable").sum(), (run.reason == "size of a layer").sum()
-    zeros = (run.reason == "0 = 0").sum()
+    equal, zeros = ((run.reason == "size of a layer") & (run.verdict == "equal")).sum(), (run.reason == "0 = 0").sum()
     said = [f"{len(run)} of {len(board)} numbers have been run, {left} have not{nothing}." if left else
             f"All {len(board)} numbers have been run.",
             f"{len(trained)} of them can be compared with the paper's; {apart} cannot; "
-            f"{layers} are sizes of layers, {zeros} are 0 = 0."]
+            f"{layers} are sizes of layers ({equal} equal, {layers - equal} differs), {zeros} are 0 = 0."]
     twice, spreads = (trained.label == "all_evaluate").sum(), trained.column.str.endswith("±").sum()
     if len(trained): said.append(f"Of these {len(trained)}, {twice} repeat numbers of other tables in all_evaluate, "
                                  f"and {spreads} are standard deviations over seeds.")

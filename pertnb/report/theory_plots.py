@@ -209,5 +209,6 @@ def describe_bounds(
     last, half = over_r.iloc[-1], curve.iloc[(curve.alpha - .5).abs().argmin()]
     return (f"{row}: Theorem 1 at α = 0.5 promises error {half.delta:.4f} within ε = {half.eps:.1f} "
             f"({half.eps_moments:.1f} with the moments known); PGD finds {last.least:.4f} within the selected "
-            f"{selected:.1f}. Measured EAE there 10^{last.expected:.1f}, Theorem 2 10^{last.moments:.0f}, "
-            f"10^{last.thresholds:,.0f} and 10^{last.paper:,.0f}.")
+            f"{selected:.1f}. Measured EAE there 10^{last.expected:.1f}; Theorem 2 gives 10^{last.moments:,.0f} "
+            f"(moments known), 10^{last.thresholds:,.0f} (from the thresholds) and 10^{last.paper:,.0f} "
+            "(the paper's H).")

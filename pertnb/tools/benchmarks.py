@@ -259,7 +259,7 @@ def race_certification(self: Benchmarks,
 
 # %% ../../nbs/api/tools/31_benchmarks.ipynb #c0d7eac9
 @patch(as_prop=True)
-def bars(self: Benchmarks):
+def goals(self: Benchmarks):
     "{path: times faster than the plain way that were the goal}."
     steps = {path: 4 for path in self.ours if path.startswith("CVAE step")}
     return {"Crop and flip of pairs": 20, "Affine pairs": 20, f"{self.settings.n_images:,} corrupted images": 10,
@@ -293,7 +293,7 @@ def tabulate(self: Benchmarks,
     for (path, unit), g in timed.groupby(["path", "unit"], sort=False):
         values = {"plain (ms)": g.plain.median() * 1e3, "ours (ms)": g.ours.median() * 1e3,
                   "times faster": g.ratio.median(), "lowest": g.ratio.min(), "highest": g.ratio.max(),
-                  "bar": self.bars.get(path, np.nan)}
+                  "goal": self.goals.get(path, np.nan)}
         cells = dict(row=f"{path} (per {unit})", column=list(values), value=list(values.values()), n=len(g))
         parts.append(pd.DataFrame(cells))
     return pd.concat(parts, ignore_index=True)
@@ -353,14 +353,14 @@ def profile(self: Benchmarks,
 
 # %% ../../nbs/api/tools/31_benchmarks.ipynb #635bcc30
 @patch
-def judge_bar(self: Benchmarks,
-    path,  # one of bars
+def judge_goal(self: Benchmarks,
+    path,  # one of goals
     ratio, # times faster
 ):
-    "One line: whether a bar is reached, and what is left to gain where it is not."
-    bar = self.bars[path]
-    if ratio >= bar: return f"{path:40} {ratio:6.1f} times, bar {bar}: reached"
-    line = f"{path:40} {ratio:6.1f} times, bar {bar}: NOT reached"
+    "One line: whether a goal is reached, and what is left to gain where it is not."
+    goal = self.goals[path]
+    if ratio >= goal: return f"{path:40} {ratio:6.1f} times, goal {goal}: reached"
+    line = f"{path:40} {ratio:6.1f} times, goal {goal}: NOT reached"
     shares = self.profile(path)[0] if path in self.ours else {}
     convolution = shares.get("convolution", 0)
     if convolution <= .3: return line
@@ -370,7 +370,7 @@ def judge_bar(self: Benchmarks,
 def judge_memory(
     memory, # from resident.measure_resident
 ):
-    "One line: whether the memory stays below its bar."
+    "One line: whether the memory stays below its goal."
     reached = "reached" if memory["bytes"] <= 2.5e9 else "NOT reached"
-    return (f"{'Resident memory':40} {memory['bytes'] / 1e9:6.2f} GB, bar 2.5: {reached} "
+    return (f"{'Resident memory':40} {memory['bytes'] / 1e9:6.2f} GB, goal 2.5: {reached} "
             f"with {memory['images']:,} of 600,000 images")
