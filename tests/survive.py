@@ -1,5 +1,6 @@
 """python survive.py CASE FOLDER: what tests/test_survival.py does to a trainer and an evaluation, in children of one warm process."""
 import json
+import math
 import os
 import random
 import resource
@@ -134,6 +135,31 @@ def kills(work, root):
     return dict(files=whole[0], differ=differ, hit=hit, half=half, resumed=resumed, seconds=seconds)
 
 
+def train_counted(root, count, last=math.inf):
+    "Train, and write how many checkpoints that took to the file `count`; killed where the one after `last` of them should get into place."
+    replace, made = os.replace, []
+
+    def move(source, to):
+        if Path(to).name == "state.safetensors":
+            if len(made) == last: os.kill(os.getpid(), signal.SIGKILL)
+            made.append(to)
+        replace(source, to)
+    os.replace = move # for good: this is a child
+    stop_early(root)
+    Path(count).write_text(str(len(made)))
+
+
+def between(root):
+    "Killed between the weights of a best row and the checkpoint that has it, again and again: what each kill left, and what the last call did."
+    stop_early(root / "whole")
+    folder, count, left = root / "killed", root / "count", []
+    for last in (7, 0, 0):
+        assert ended(child(train_counted, folder, count, last)) == -signal.SIGKILL
+        left.append([name for name in results(folder)[0] if not name.startswith(".")])
+    assert ended(child(train_counted, folder, count)) == 0
+    return dict(left=left, checkpoints=int(count.read_text()), same=results(folder) == results(root / "whole"))
+
+
 def two(root):
     "Two trainings of one run at once: exit codes, what they said, and whether the weights are those of one alone."
     fit(root / "alone")
@@ -233,7 +259,7 @@ def disk(root):
     finally: subprocess.run(["umount", small], check=True)
 
 
-CASES = dict(training=lambda root: kills(stop_early, root), evaluation=lambda root: kills(evaluate, root), two=two, trouble=trouble, disk=disk)
+CASES = dict(training=lambda root: kills(stop_early, root), evaluation=lambda root: kills(evaluate, root), between=between, two=two, trouble=trouble, disk=disk)
 
 if __name__ == "__main__":
     root = Path(sys.argv[1])

@@ -71,18 +71,49 @@ def test_stages(root, tmp_path):
 
 
 KEY = """
-import sysconfig
+import collections, ctypes, enum, functools, logging, os, re, subprocess, sysconfig, tempfile, threading, weakref
+import pandas
+import torch
 from pertnb.core import keys
 from pertnb.learn import learn
 def known(name): return name in {"a", "b", "c", "d"}
+
+class Thing: # in a set, things are in the order of their addresses
+    def __init__(self, name): self.name, self.others = name, []
+
+class Wrapper(Thing):
+    def __init__(self, f): functools.update_wrapper(self, f)
+    def __call__(self, x): return x
+
+class Kind(enum.Enum):
+    SQUARE = functools.partial(known, 2)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.log = torch.nn.Identity(), logging.getLogger("net")
+        self.layer.register_forward_hook(self.see)
+    def see(self, module, x, out): return out
+
+things = [Thing(name) for name in "abcd"]
+for thing in things: thing.others = set(things)
+things[0].table = {known: 1, Thing: 2, (known, 3): 4, Kind.SQUARE: 5}
+things[1].open = [threading.Lock(), logging.getLogger("a"), tempfile.TemporaryDirectory(), open(os.devnull), ctypes.CDLL(None)]
+things[2].more = [re.compile("a"), collections.namedtuple("Pair", "a b")(1, 2), object(), iter([]), weakref.ref(things[0]),
+                  pandas.DataFrame(dict(a=[1])), subprocess.Popen("true"), threading.Thread(target=known)]
+VALUES = Wrapper(known), functools.lru_cache(known), Kind.SQUARE, Net(), set(things), torch.relu, torch.Tensor.relu, things
+def use(): return VALUES
+
 code = keys.Code()
-for thing in (known, learn.learn_set): code.add(thing)
-assert not [text for text in code.texts.values() if sysconfig.get_path("stdlib") in text]
-print(code.digest())
+for thing in (known, learn.learn_set, use): code.add(thing)
+texts = [*code.texts.values(), str(keys.describe_input(VALUES[:4], code))]
+assert any("layer" in text for text in texts)
+assert not [text for text in texts for part in (sysconfig.get_path("stdlib"), tempfile.gettempdir(), " at 0x") if part in text]
+print(code.digest(), texts[-1])
 """
 
 
 def test_keys_are_the_same_in_every_process(run):
-    "Whatever the order that sets have in it, and whatever folders Python and packages are in."
+    "Whatever the order that sets have in it, the addresses of objects, and the folders that Python and packages are in."
     said = [run("python", "-c", KEY, PYTHONHASHSEED=str(k)) for k in (1, 2)]
     assert len({r.stdout for r in said}) == 1 and said[0].stdout, said

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tifffile
 import torch
-from PIL import Image
+from PIL import Image, ImageCms
 
 from pertnb.data import pictures
 from pertnb.experiments import own_files
@@ -52,6 +52,14 @@ def test_every_form_is_read_alike(tmp_path, way, channels):
     assert (scaled == a).all() and bool(window) == (way in ("16 bits", "npz"))
 
 
+def check_refused(path, part, by_header=True):
+    "Both readers refuse it in one line; where its header is sound, the one that decodes it does."
+    if not by_header: pictures.read_header(path)
+    for reader in (pictures.read_header, pictures.read_picture) if by_header else (pictures.read_picture,):
+        with pytest.raises(pictures.Unsuitable, match=part) as raised: reader(path)
+        assert "\n" not in str(raised.value)
+
+
 REFUSED = {
     "alpha": (lambda path, a: tifffile.imwrite(path, a[:4].transpose(1, 2, 0), photometric="rgb", extrasamples=["unassalpha"]), "is partly transparent"),
     "too many": (lambda path, a: write_tiff(path, np.concatenate([a, a])), "has 26 channels: at most 15 can be used"),
@@ -65,8 +73,32 @@ REFUSED = {
 def test_what_is_refused(tmp_path, name, capfd):
     save, part = REFUSED[name]
     save(tmp_path / "a.tif", np.random.default_rng(0).integers(0, 256, (13, 20, 24), dtype=np.uint8))
-    with pytest.raises(pictures.Unsuitable, match=part): pictures.read_header(tmp_path / "a.tif"), pictures.read_picture(tmp_path / "a.tif")
+    check_refused(tmp_path / "a.tif", part, by_header=name not in ("alpha", "cut"))
     assert capfd.readouterr() == ("", "")
+
+
+def write_two(path, a): Image.fromarray(a).save(path, save_all=True, append_images=[Image.fromarray(255 - a)])
+def write_stereo(path, a): Image.fromarray(a).save(path, "MPO", save_all=True, append_images=[Image.fromarray(255 - a)])
+def write_deep_pages(path, a): tifffile.imwrite(path, np.stack([a[..., 0].astype(np.uint16) * 200] * 2), photometric="minisblack", metadata=None)
+
+
+@pytest.mark.parametrize("suffix, write", ((".png", write_two), (".gif", write_two), (".webp", write_two), (".tif", write_two), (".jpg", write_stereo),
+                                           (".tif", write_deep_pages)))
+def test_a_file_of_two_pictures(tmp_path, suffix, write):
+    "Which one is meant can't be guessed, so that neither is taken."
+    write(tmp_path / f"a{suffix}", np.random.default_rng(0).integers(0, 256, (20, 24, 3), dtype=np.uint8))
+    check_refused(tmp_path / f"a{suffix}", "holds 2 pictures: save the one that is meant")
+
+
+def test_what_a_header_tells_is_refused_by_both(tmp_path):
+    a, exif = Image.fromarray(np.arange(200, dtype=np.uint8).reshape(10, 20)), Image.Exif()
+    exif[0x0112] = 6
+    a.save(tmp_path / "turned.tif", exif=exif)
+    check_refused(tmp_path / "turned.tif", "asks to be turned: save it upright")
+    ImageCms.profileToProfile(a.convert("RGB"), ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), outputMode="LAB").save(tmp_path / "lab.tif")
+    check_refused(tmp_path / "lab.tif", "has colours of the kind LAB: save it as RGB")
+    np.save(tmp_path / "empty.npy", np.zeros((0, 20), np.uint8))
+    check_refused(tmp_path / "empty.npy", "is empty, of shape")
 
 
 def test_colours_stay_colours(tmp_path):

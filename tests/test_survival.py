@@ -28,6 +28,13 @@ def test_killed_at_any_moment(found, what):
     assert kills["hit"] >= 10 and kills["resumed"] >= 5, kills
 
 
+def test_killed_before_a_checkpoint(found):
+    "The weights of the new best row are there, its checkpoint is not: the run goes on from the last one, of seven rows, and nothing piles up."
+    between = found["between"]
+    assert between["left"] == 3 * [["best-6.safetensors", "best-7.safetensors", "key.json", "log.jsonl", "state.safetensors"]]
+    assert between["checkpoints"] == 40 - 7 and between["same"]
+
+
 def test_two_processes(found):
     "The second waits for the first, says so in one line, and finds the same weights."
     two = found["two"]

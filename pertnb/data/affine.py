@@ -207,18 +207,20 @@ def draw_all_partners(
 # %% ../../nbs/api/data/15_affine.ipynb #9dbbcdfe
 def all_places(
     y, # images (B, 1, H, W)
-    r, # images (B, R, H, W), each at the middle place
+    r, # images (B, R, H, W), each at the middle place, all of it on the canvas
     reach=SHIFT, # pixels either way
 ):
     "Squared distance per pixel of y to each r at each place, (B, R, 2 reach + 1, 2 reach + 1): rows, columns."
     B, R, H, W = r.shape
-    # r moved by (dy, dx) overlaps y where y moved back by them overlaps r; what is moved off the canvas was black
+    # r moved by (dy, dx) overlaps y where y moved back by them overlaps r
     padded = F.pad(y, (reach,) * 4).transpose(0, 1)
     if B > 1: cross = F.conv2d(padded, r.reshape(B * R, 1, H, W), groups=B)
     else: cross = F.conv2d(padded, r.reshape(R, 1, H, W))
     cross = cross.view(B, R, 2*reach + 1, 2*reach + 1)
-    square = lambda t: t.square().sum((2, 3))
-    return (square(y)[:, :, None, None] + square(r)[:, :, None, None] - 2 * cross) / (H * W)
+    # of r only the pixels that stay on the canvas count: those of a row, and of a column, at each place
+    stay = lambda n: F.pad(r.new_ones(n), (reach, reach)).unfold(0, n, 1)
+    kept = stay(H) @ r.square() @ stay(W).T
+    return (y.square().sum((2, 3))[:, :, None, None] + kept - 2 * cross) / (H * W)
 
 # %% ../../nbs/api/data/15_affine.ipynb #051f345e
 def nearest_on_grid(

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from ..core.arrays import call_once, find_fault, open_array, read_info, save_array, stamp_files
+from ..core.arrays import find_fault, open_array, read_info, save_array, stamp_files
 from ..core.checks import check_known
 from ..core.files import locked
 from ..core.names import quote_error
@@ -24,7 +24,7 @@ from ..core.network import is_reachable, socket_timeout
 from ..core.paths import data_root, shorten_path, tell_made_again
 from ..core.probe import find_probe
 from .built_in import PHOTOS, SPLITS, digits, photos
-from .pictures import PILLOW, Unsuitable, drop_alpha, find_suffix, read_header
+from .pictures import PILLOW, Unsuitable, drop_alpha, read_header
 
 # %% ../../nbs/api/data/02_data.ipynb #a306fd76
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
@@ -62,7 +62,7 @@ def is_image(
     name, # of a file
 ):
     "Whether the suffix is of a format that Pillow reads, and the file is not hidden."
-    return find_suffix(name) in PILLOW and not name.startswith(".")
+    return name.lower().endswith(PILLOW) and not name.startswith(".")
 
 # %% ../../nbs/api/data/02_data.ipynb #75ea2a9c
 def read_folders(
@@ -146,8 +146,7 @@ def stamp_split(
         if source == "folders": return is_image(entry.name)
         return entry.name.startswith(SPLIT_FILES[name][split]) and not entry.name.endswith(".gz")
 
-    def work(): return stamp_files(entry for folder in folders for entry in os.scandir(folder) if is_read(entry))
-    return call_once(("stamp", name, split, str(root)), folders, work)
+    return stamp_files(entry for folder in folders for entry in os.scandir(folder) if is_read(entry))
 
 # %% ../../nbs/api/data/02_data.ipynb #0a3feec4
 def download(

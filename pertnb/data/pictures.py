@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['PILLOW', 'ARRAYS', 'SLICES', 'PICTURES', 'EXIF_TURNS', 'CHANNELS_OF', 'PHOTOMETRIC', 'VIEWABLE', 'MOST_CHANNELS',
-           'QUIET', 'MOST_PIXELS', 'find_suffix', 'Header', 'Unsuitable', 'is_deep', 'find_turn', 'head_image',
-           'import_tifffile', 'head_bands', 'order_axes', 'open_member', 'check_kind', 'make_header', 'head_array',
-           'import_reader', 'order_nifti', 'head_slice', 'Quiet', 'choose_reader', 'read_header', 'drop_alpha',
-           'decode_deep', 'read_deep', 'read_image_file', 'rescale_dicom', 'read_dicom', 'as_values', 'lay_out',
-           'read_bands', 'read_array_file', 'read_slice', 'fit_shape', 'fit_picture', 'read_picture', 'take_visible',
-           'choose_window', 'scale_pictures']
+           'QUIET', 'MOST_PIXELS', 'find_suffix', 'Header', 'Unsuitable', 'is_deep', 'find_turn', 'check_image',
+           'head_image', 'import_tifffile', 'head_bands', 'order_axes', 'open_member', 'check_kind', 'check_channels',
+           'make_header', 'head_array', 'import_reader', 'order_nifti', 'check_dicom', 'head_slice', 'Quiet',
+           'choose_reader', 'check_shape', 'read_header', 'drop_alpha', 'decode_deep', 'read_deep', 'read_image_file',
+           'rescale_dicom', 'read_dicom', 'as_values', 'lay_out', 'read_bands', 'read_array_file', 'read_slice',
+           'fit_shape', 'fit_picture', 'read_picture', 'take_visible', 'choose_window', 'scale_pictures']
 
 # %% ../../nbs/api/data/02c_pictures.ipynb #2c765b3b
 import logging
@@ -83,16 +83,23 @@ CHANNELS_OF = {"1": 1, "L": 1, "LA": 1, "La": 1, "I": 1, "F": 1, "I;16": 1, "I;1
            "PA": 3, "RGB": 3, "RGBA": 3, "RGBa": 3, "CMYK": 3, "YCbCr": 3} # mode of Pillow -> channels
 
 
+def check_image(
+    image, # PIL.Image, just opened
+):
+    "What `find_turn` gives; Unsuitable unless the file holds one picture, of known colours."
+    frames = getattr(image, "n_frames", 1)
+    if frames > 1: raise Unsuitable(f"holds {frames} pictures: save the one that is meant")
+    if image.mode not in CHANNELS_OF: raise Unsuitable(f"has colours of the kind {image.mode}: save it as RGB")
+    return find_turn(image)
+
+
 def head_image(
     path, # of a file that Pillow reads
 ):
     "Header of a picture; Unsuitable says what is wrong."
     if bands := head_bands(path): return make_header(*bands[:2])
     with Image.open(path) as image:
-        frames = getattr(image, "n_frames", 1)
-        if frames > 1: raise Unsuitable(f"holds {frames} pictures: save the one that is meant")
-        if image.mode not in CHANNELS_OF: raise Unsuitable(f"has colours of the kind {image.mode}: save it as RGB")
-        turns, _ = find_turn(image)
+        turns, _ = check_image(image)
         size = image.size if turns % 2 else image.size[::-1]
         suffixes = [s for s, kind in Image.registered_extensions().items() if kind == image.format]
         named = [] if find_suffix(path.name) in suffixes else [f"is {image.format}, whatever its name says"]
@@ -161,13 +168,20 @@ def check_kind(
     if np.dtype(dtype).kind not in "buif": raise Unsuitable(f"holds {dtype}, which is not a kind of real number")
 
 
+def check_channels(
+    channels, # their number
+):
+    "Unsuitable if there are too many."
+    if channels > MOST_CHANNELS: raise Unsuitable(f"has {channels} channels: at most {MOST_CHANNELS} can be used")
+
+
 def make_header(
     shape, # C, H, W
     dtype, # of NumPy
 ):
     "Header of a picture of any number of channels; Unsuitable if there are too many, or none of real numbers."
     check_kind(dtype)
-    if shape[0] > MOST_CHANNELS: raise Unsuitable(f"has {shape[0]} channels: at most {MOST_CHANNELS} can be used")
+    check_channels(shape[0])
     shown = "their mean" if shape[0] == 2 else "the first three"
     note = f"has {shape[0]} channels, of which figures show {shown}; if they are slices, save one per file"
     return Header(tuple(shape), dtype not in (np.uint8, np.bool_), "" if shape[0] in VIEWABLE else note)
@@ -202,6 +216,14 @@ def order_nifti(
     return c, y, x
 
 
+def check_dicom(
+    data, # pydicom.Dataset
+):
+    "Unsuitable unless it holds one picture."
+    if int(data.get("NumberOfFrames") or 1) > 1:
+        raise Unsuitable(f"holds {data.NumberOfFrames} pictures: save one slice per file")
+
+
 def head_slice(
     path, # of a .nii, .nii.gz or .dcm file
 ):
@@ -212,8 +234,7 @@ def head_slice(
         image = reader.load(path)
         return make_header(order_nifti(image.shape), image.get_data_dtype())
     data = reader.dcmread(path, stop_before_pixels=True)
-    if int(data.get("NumberOfFrames") or 1) > 1:
-        raise Unsuitable(f"holds {data.NumberOfFrames} pictures: save one slice per file")
+    check_dicom(data)
     channels = 3 if data.get("PhotometricInterpretation") == "PALETTE COLOR" else data.SamplesPerPixel
     return Header((channels, data.Rows, data.Columns), data.BitsAllocated > 8)
 
@@ -256,14 +277,21 @@ def choose_reader(
 MOST_PIXELS = 2**27 # of a picture that is decoded
 
 
+def check_shape(
+    shape, # C, H, W
+):
+    "Unsuitable if there are no pixels, or too many."
+    if min(shape) < 1: raise Unsuitable(f"is empty, of shape {shape}: replace or remove it")
+    if math.prod(shape[1:]) > MOST_PIXELS:
+        raise Unsuitable(f"is {shape[1]} × {shape[2]}, more than {MOST_PIXELS:,} pixels: save it smaller")
+
+
 def read_header(
     path, # of a picture
 ):
     "Its Header; Unsuitable in one line if it can't be used."
     header = choose_reader(Path(path), head_image, head_array, head_slice)
-    if min(header.shape) < 1: raise Unsuitable(f"is empty, of shape {header.shape}: replace or remove it")
-    if math.prod(header.shape[1:]) > MOST_PIXELS:
-        raise Unsuitable(f"is {header.shape[1]} × {header.shape[2]}, more than {MOST_PIXELS:,} pixels: save it smaller")
+    check_shape(header.shape)
     return header
 
 # %% ../../nbs/api/data/02c_pictures.ipynb #45280a76
@@ -314,7 +342,8 @@ def read_image_file(
     "uint8 or float32 (C, H, W), turned upright."
     if bands := head_bands(path): return read_bands(path, bands[2])
     with Image.open(path) as image:
-        if is_deep(image): return read_deep(path, image.format, find_turn(image))
+        turn = check_image(image)
+        if is_deep(image): return read_deep(path, image.format, turn)
     with Image.open(path) as image:
         if least: image.draft(None, (least, least))
         a = np.array(drop_alpha(ImageOps.exif_transpose(image)))
@@ -385,7 +414,10 @@ def read_slice(
     "float32 or uint8 (C, H, W)."
     suffix = find_suffix(path.name)
     reader = import_reader(suffix)
-    if suffix == ".dcm": return read_dicom(reader.dcmread(path))
+    if suffix == ".dcm":
+        data = reader.dcmread(path)
+        check_dicom(data)
+        return read_dicom(data)
     image = reader.load(path)
     return as_values(np.asarray(image.dataobj).T.reshape(order_nifti(image.shape)))
 
@@ -426,6 +458,8 @@ def read_picture(
 ):
     "uint8 (C, H, W), or float32 if it has more than 8 bits per value; Unsuitable in one line if it can't be used."
     a = choose_reader(Path(path), lambda p: read_image_file(p, resize), read_array_file, read_slice)
+    check_shape(a.shape)
+    check_channels(len(a))
     if not np.isfinite(a).all(): raise Unsuitable("holds values that are not finite: replace or remove it")
     return fit_picture(a, resize, crop)
 

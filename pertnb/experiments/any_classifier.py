@@ -9,7 +9,8 @@ __all__ = ['GivenSet', 'judge_images', 'evaluate']
 import pandas as pd
 from ..core.device import frozen
 from ..measure import judging
-from .cifar10c_robust import HEADINGS, RobustCifar10C, tabulate_accuracy
+from .cifar10c_robust import RobustCifar10C, tabulate_accuracy
+from .own_report import name_radii
 from .presets import resolve
 from ..sets.sets import packaged_set
 
@@ -25,6 +26,7 @@ class GivenSet(RobustCifar10C):
         self.given = pset.to(device)
 
     def set(self, settings): return self.given
+    def radii(self, settings): return name_radii(self.given)
 
 # %% ../../nbs/api/experiments/03f_any_classifier.ipynb #12864bf7
 def judge_images(
@@ -52,10 +54,10 @@ def evaluate(
     preset="quick", # of notebook 05: how many images, how long the attacks
     **changes, # its other settings, such as data=, seed=, n_test=, pgd_steps=, strong_steps=
 ):
-    "Accuracy (%), its 95% interval and the number of images, for each column of notebook 05's table."
+    "Accuracy (%), 95% interval and n for each column of notebook 05's table; without quartiles that reach the radius."
     settings = resolve("cifar10c_robust", dict(preset=preset, **changes))
     pset, device = packaged_set() if pset is None else pset, next(model.parameters()).device
-    radii = dict(zip(HEADINGS[-1 - len(pset.percentiles):], (*pset.percentiles, pset.eps)))
+    radii = name_radii(pset)
     with frozen(model):
         if x is None: rows, _ = GivenSet(settings, pset, device).judge(model, settings.seed, None)
         else:

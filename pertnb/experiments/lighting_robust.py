@@ -10,7 +10,7 @@ import time
 from typing import NamedTuple
 import pandas as pd
 import torch
-from ..core.device import frozen
+from ..core.device import frozen, full_precision
 from ..core.random import make_generator
 from ..data.illumination import CLASS_NAMES, N_LIGHTS
 from ..data.pairs import to_float
@@ -61,7 +61,7 @@ class LightingNetworks(LightingSet):
     def predict(self, method, x):
         "Classes (B, H, W) that a method's network sees in images, float (B, 3, H, W)."
         model, _ = self.classifier(method)
-        with torch.no_grad(), frozen(model): return model(x).argmax(1)
+        with full_precision(), torch.no_grad(), frozen(model): return model(x).argmax(1)
 
 # %% ../../nbs/api/experiments/04b_lighting_robust.ipynb #373346c4
 class JudgedLights(LightingNetworks):
@@ -121,5 +121,5 @@ class WorstLights(JudgedLights):
         x, y, _ = (t[:n].to(self.device) for t in self.images())
         x, y, radius = to_float(x), y.long(), self.radii[column]
         u, = segment.attack_maps(self.pset, self.classifier(method)[0], x, y, [radius], self.settings.pgd_steps)
-        worst = self.pset.perturb(x, u)
+        with full_precision(): worst = self.pset.perturb(x, u)
         return AttackedMaps(x, worst, y, self.predict(method, x), self.predict(method, worst))

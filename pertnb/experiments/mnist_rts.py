@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 import torch
 from ..core.checks import check_known
+from ..core.device import full_precision
 from ..core.names import RTS_NETWORKS, end_stem
 from ..core.random import make_generator
 from ..data.affine import TRUTHS, draw_true_pairs, frame, nearest_rts
@@ -194,9 +195,9 @@ class MnistRts(RtsTraining):
         "Share of true partners and of the set's points that the classifier trained on true perturbations reads: dict."
         test, pset, (reader, _) = self.test_pairs(), self.first_set(), self.classifier("truth")
         i = test.index.repeat(draws)
-        pairs = draw_true_pairs(test, i, make_generator("read", self.seed))
-        x, x_tilde, y = (t.to(self.device) for t in (*pairs[:2], test.labels[i]))
-        with torch.no_grad():
+        with full_precision(), torch.no_grad(): # the trainings before have their own precision
+            pairs = draw_true_pairs(test, i, make_generator("read", self.seed))
+            x, x_tilde, y = (t.to(self.device) for t in (*pairs[:2], test.labels[i]))
             encoded = project(pset.encode(x, x_tilde), pset.eps)
             points = {"true partners": x_tilde, "encoder's points": pset.perturb(x, encoded),
                       "random points": pset.sample(x, 1, make_generator("read too", self.seed))[:, 0],

@@ -9,7 +9,7 @@ __all__ = ['measure_noise', 'find_residual', 'judge_fit', 'advise_on_latent', 'a
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #ad10c003
 import torch
 from ..core.device import full_precision
-from .own_report import METHOD_NAMES, QUARTERS, split_by_strength
+from .own_report import METHOD_NAMES, QUARTERS, find_radius, split_by_strength
 from ..measure import excess, judging
 from ..measure.quality import measure_share_left
 from ..sets.sets import project
@@ -71,8 +71,7 @@ def advise(
 ):
     "A list of sentences."
     left, kl = measure_share_left(rows), rows.kl.mean()
-    inside, over = (rows.norm <= eps).mean(), rows.oae.mean() / max(rows.none.max(), 1e-12)
-    fit = judge_fit(left, noise)
+    inside, fit = (rows.norm <= eps).mean(), judge_fit(left, noise)
     out = [f"the set reproduces {100 * max(0., 1 - left):.0f}% of the (squared) perturbation of unseen pairs: {fit}"]
     if noise > .5:
         out.append(f"about {100 * noise:.0f}% of what is left is noise from pixel to pixel: no set holds it, and "
@@ -88,10 +87,6 @@ def advise(
                    "the validation pairs are too few, or unlike the test pairs")
     if kl < .5 and left > .5:
         out.append(f"the divergence is {kl:.2f} nats: the latent carries almost nothing; lower beta")
-    if over > 2:
-        out.append(f"the farthest points of the set differ {over**.5:.1f} times as much from the original "
-                   "as the strongest test pair (root mean squared): "
-                   "the ball also holds changes that never occurred in the data; coverage 0.95 cuts most of them off")
     out += advise_on_latent(active, latent, asked)
     if n < 1000:
         out.append(f"{n} images are few: the set fits the images it was trained on better than new ones; "
@@ -100,13 +95,19 @@ def advise(
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #840c0472
 def judge_worst(
-    rows, # of measure.excess.Extremes
+    rows,      # of measure.excess.Extremes
+    strongest, # squared change of the strongest test pair, per value
 ):
     "Sentences on the worst points of the set: how far they are from the pairs, and whether some are blank."
     found = excess.summarise_extremes(rows)
+    beyond = found["Excess"] / max(strongest, 1e-12)
     times = found["Excess"] / max(found["Excess of views"], 1e-12)
     out = [f"the worst point of the set lies {times:.1f} times as far from an image and its partners as the largest "
            f"gap between these ({found['Excess']:.4f} against {found['Excess of views']:.4f}, {len(rows)} test images)"]
+    if beyond > 2:
+        out.append(f"the worst point differs {beyond**.5:.1f} times as much from the nearest of an image and its "
+                   "partners as the two images of the strongest test pair do from one another (root mean squared): "
+                   "the ball also holds changes that never occurred in the data; a lower coverage makes it smaller")
     if found["Blank"]:
         out.append(f"{int(rows.blank.sum())} of {len(rows)} sets hold a blank image (black, white or flat): there a "
                    "classifier is right for one class at most; raise excess_weight or mend_images, or lower coverage")
@@ -119,11 +120,12 @@ def describe_classifiers(
 ):
     "A sentence for each classifier."
     at = judged.groupby(["method", "kind", "eps"]).correct.mean()
-    third, full = radii["eps 75%"], radii["eps full"]
+    (third, words), full = find_radius(radii, "eps 75%"), radii["eps full"]
+    places = {third: f"in the worst case at {words}"} | ({full: "at the full radius"} if third < full else {})
     def percent(*key): return f"{100 * at[key]:.0f}%"
     return [f"{METHOD_NAMES[m]}: {percent(m, 'clean', 0.)} clean, {percent(m, 'perturbed', 0.)} perturbed, "
-            f"{percent(m, 'worst', third)} in the worst case at the third quartile of the norms, "
-            f"{percent(m, 'worst', full)} at the full radius" for m in judged.method.unique()]
+            + ", ".join(f"{percent(m, 'worst', radius)} {place}" for radius, place in places.items())
+            for m in judged.method.unique()]
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #083e875e
 def judge_own_set(
@@ -175,7 +177,7 @@ def advise_on_worth(
 def judge_worth(
     judged, # rows of OwnPairs.judge, of all methods
     radius, # at which the worst case is compared
-    fits,   # {method: whether its validation loss is still falling}
+    fits,   # {method: whether its validation loss is still falling; None after a single round}
 ):
     "Two sentences: the best with a set against the best without, and what to do."
     held = worst_answers(judged, radius)
@@ -189,4 +191,6 @@ def judge_worth(
              f"test images, the best without a set, {names[plain]}, on {100 * b.mean():.0f}% (p = {counts[2]:.2g}); "
              f"on clean images {clean[learned]:.0f}% against {clean[plain]:.0f}%.")
     unfinished = [METHOD_NAMES[m] for m in (plain, learned) if fits.get(m)]
-    return [found, advise_on_worth(names, counts, clean[learned] - clean[plain], unfinished)]
+    unknown = any(fits.get(m, False) is None for m in (plain, learned))
+    once = " They were trained for one round; whether more would help was not measured." * unknown
+    return [found, advise_on_worth(names, counts, clean[learned] - clean[plain], unfinished) + once]

@@ -94,8 +94,8 @@ FALL = 0.03 # share of the validation loss by which a round must lower it, or it
 def is_lower(
     losses, # validation losses of the rounds so far
 ):
-    "Whether the last round lowered the loss of those before."
-    return len(losses) < 2 or losses[-1] < (1 - FALL) * min(losses[:-1])
+    "Whether the last round lowered the loss of those before; None before the second round, when nothing is known."
+    return None if len(losses) < 2 else losses[-1] < (1 - FALL) * min(losses[:-1])
 
 
 def train_rounds(
@@ -112,7 +112,7 @@ def train_rounds(
 ):
     "The model of the best round, and {column: value} of its training: passes, seconds, losses."
     net, losses, seconds, best = name_network(how, n_classes, train.images.shape[1]), [], 0., None
-    while len(losses) < rounds and is_lower(losses):
+    while len(losses) < rounds and is_lower(losses) is not False:
         key = f"{seed}, round {len(losses)}" if losses else seed
         model, log = train_round(method, how, train, validation, pset, net, start, key, seed, **kw)
         losses.append(float(log.validation.min()))
@@ -129,11 +129,12 @@ def describe_rounds(
     n_classes, # of the data
 ):
     "Seconds, passes and validation loss by round, and what they mean."
-    end = "no longer falling"
-    if how["falling"]: end = "still falling: more rounds or images_seen would help"
+    count, end = len(how["losses"]), "no longer falling"
+    if count == 1: end = "one round; whether more would help was not measured"
+    elif how["falling"]: end = "still falling: more rounds or images_seen would help"
     if min(how["losses"]) > .9 * math.log(n_classes): end = "hardly better than guessing: underfit; raise images_seen"
     losses = ", ".join(f"{loss:.3f}" for loss in how["losses"])
-    return (f"{name}: {how['seconds']:.0f} s, {how['passes']:.0f} passes in {len(how['losses'])} rounds; "
+    return (f"{name}: {how['seconds']:.0f} s, {how['passes']:.0f} passes in {count} round{'s' * (count > 1)}; "
             f"validation loss {losses}: {end}")
 
 # %% ../../nbs/api/experiments/07b1_own_classifiers.ipynb #98f99f01

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['OWN_PRESETS', 'SAVED', 'OWN_ROW', 'OwnPairSettings', 'OwnSetSettings', 'OwnClassifierSettings', 'OwnAttackSettings',
-           'OwnCertificateSettings', 'OwnSettings', 'is_example', 'tell', 'OwnParts', 'DescribedParts', 'OwnTraining',
-           'find_saved', 'drop_saved', 'OwnSet', 'DescribedSet', 'OwnQuality', 'OwnWorst', 'TrainedClassifiers',
-           'OwnClassifiers', 'estimate_learning', 'describe_estimate', 'AttackedClassifiers', 'JudgedClassifiers',
-           'ClassedClassifiers', 'CertifiedClassifiers', 'TabledCertificates', 'OwnImages', 'OwnExtremes', 'OwnPairs',
-           'SavedPairs']
+           'OwnCertificateSettings', 'OwnSettings', 'is_example', 'tell', 'OwnParts', 'describe_versions',
+           'DescribedParts', 'OwnTraining', 'find_saved', 'drop_saved', 'OwnSet', 'DescribedSet', 'OwnQuality',
+           'OwnWorst', 'TrainedClassifiers', 'OwnClassifiers', 'estimate_learning', 'describe_estimate',
+           'AttackedClassifiers', 'JudgedClassifiers', 'ClassedClassifiers', 'CertifiedClassifiers',
+           'TabledCertificates', 'OwnImages', 'OwnExtremes', 'OwnPairs', 'SavedPairs']
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #facc28de
 import sys
@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from safetensors import SafetensorError, safe_open
 from ..certify import smoothing
+from ..core.device import full_precision
 from ..core.paths import shorten_path
 from ..core.probe import find_probe, probe
 from ..core.random import make_generator
@@ -177,17 +178,31 @@ class OwnParts(SearchedSection):
         return chosen, why
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #c0948f50
+def describe_versions(
+    parts, # Own each: to learn from, to choose the radius by, to test on
+    used,  # versions of an image that are learned from, at most
+):
+    "'4 perturbed versions of each'; the least and the most where they differ, and how many pairs are not learned from."
+    counts = [part.of.bincount(minlength=len(part)) for part in parts]
+    least, most = (int(extreme(torch.cat(counts))) for extreme in (torch.min, torch.max))
+    if least == most: return f"{most} perturbed versions of each"
+    left = int((counts[0] - used).clamp_min(0).sum())
+    out = f"; of each at most {used} are learned from, so that {left} pairs are left out" if left else ""
+    return f"{least} to {most} perturbed versions of each{out}"
+
+
 class DescribedParts(OwnParts):
     "The same, and a sentence on what was found."
     def describe_pairs(self):
         "What was noticed, and the numbers of images, versions and classes."
         case, parts = self.pairs(), self.views()
+        versions = describe_versions([case.train, case.validation, case.test], len(parts[0].names))
         checked = "checked: nothing unpaired, unreadable, of another size, constant, mixed up, misaligned or double"
         classes = f"{len(case.train.classes)} classes" if case.train.classes else "no labels"
         train, validation, test = map(len, parts)
         return "\n".join([*(case.lines or [checked]),
                           f"{train:,} images to learn from, {validation} to choose the radius by, {test} to test on; "
-                          f"{len(parts[0].names)} perturbed versions of each; {classes}",
+                          f"{versions}; {classes}",
                           "test: " + (own_splits.count_classes(case.test.labels, case.test.classes) or "no classes")])
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #99c1c11a
@@ -241,7 +256,8 @@ class OwnSet(OwnTraining):
         "Which latent dimensions are in use, bool (K,)."
         held_out = PairsOf(self.views()[1]).held_out(make_generator("validation", self.seed))
         pairs = (to_float(t[:200].to(self.device)) for t in held_out)
-        return own_report.find_used(self.training()[0].encode(*pairs))
+        found = self.training()[0] # a training has its own precision
+        with full_precision(): return own_report.find_used(found.encode(*pairs))
 
     @step
     def set(self):
@@ -403,6 +419,11 @@ class AttackedClassifiers(OwnClassifiers):
         test, n = self.pairs().test, self.settings.n_attacked
         return test.images[:n].to(self.device), test.labels[:n].to(self.device)
 
+    @property
+    def compared(self):
+        "The radius at which worst cases are compared: the third quartile of the norms, or the full one if smaller."
+        return own_report.find_radius(own_report.name_radii(self.set()), "eps 75%")[0]
+
     @step
     def attack(self,
         method, # a key of `classifiers`
@@ -447,8 +468,8 @@ class ClassedClassifiers(JudgedClassifiers):
     def tabulate_classes(self,
         judged, # of judge_all
     ):
-        "The table of accuracy by class: clean, perturbed, and in the worst case at the third quartile of the norms."
-        test, radius = self.pairs().test, own_report.name_radii(self.set())["eps 75%"]
+        "The table of accuracy by class: clean, perturbed, and in the worst case at the radius `compared`."
+        test, radius = self.pairs().test, self.compared
         numbers = own_classifiers.tabulate_classes(judged, test.labels, test.classes, radius, own_report.METHOD_NAMES)
         caption = (f"Accuracy (%) by class on {own_splits.count_classes(test.labels, test.classes)} test images; the "
                    f"worst case at radius {radius:.1f}, on {len(self.attacked()[0])} of them.")
@@ -458,7 +479,7 @@ class ClassedClassifiers(JudgedClassifiers):
         judged, # of judge_all
     ):
         "The table of confusions on perturbed test images, of the classifier that withstands most."
-        test, radius = self.pairs().test, own_report.name_radii(self.set())["eps 75%"]
+        test, radius = self.pairs().test, self.compared
         best = next(iter(own_advice.worst_answers(judged, radius)))
         answers = self.answers(best)
         numbers = own_classifiers.tabulate_confusion(answers[answers.kind == "perturbed"], test.classes)
@@ -507,10 +528,9 @@ class TabledCertificates(CertifiedClassifiers):
     ):
         "The table of certified accuracy at the quartiles of the norms and at the full radius."
         s, radii, n = self.settings, own_report.name_radii(self.set()), int(rows.image.nunique())
-        at = ", ".join(f"{r:.1f}" for r in radii.values())
         caption = (f"Accuracy (%) of smoothed classifiers (σ = {self.sigma:.2f}, at most {s.draws:,} draws, each "
                    f"certificate wrong with probability at most {s.alpha:g}) on {n} test images: as they answer, and "
-                   f"certified at the quartiles of the norms and the full radius ({at}).")
+                   f"certified at {own_report.describe_radii(radii)}.")
         numbers = own_report.tabulate_own_certified(rows, radii)
         return self.write_table(numbers, "own_certified", n, caption, digits=0)
 
@@ -528,7 +548,8 @@ class OwnImages(TabledCertificates):
 
     def samples(self):
         "Four random points of the set of each image shown, (n, 4, C, H, W)."
-        return self.set().to(self.device).sample(self.shown(), 4, make_generator("samples", self.seed))
+        pset = self.set().to(self.device)
+        with full_precision(): return pset.sample(self.shown(), 4, make_generator("samples", self.seed))
 
     def interpolations(self):
         "From one real version of each image shown to another: both, and points on the straight line between them."
@@ -582,7 +603,7 @@ class OwnPairs(OwnExtremes):
         pairs = (to_float(t[:60].to(self.device)) for t in self.test_pairs()[:2])
         noise = own_advice.measure_noise(own_advice.find_residual(pset, *pairs))
         sentences = own_advice.advise(rows, pset.eps, pset.latent, active, len(self.pairs().train), asked, noise)
-        sentences += own_advice.judge_worst(self.extremes(OWN_ROW).rows)
+        sentences += own_advice.judge_worst(self.extremes(OWN_ROW).rows, rows.none.max())
         if judged is None: return sentences
         return sentences + own_advice.describe_classifiers(judged, own_report.name_radii(pset))
 
@@ -595,7 +616,7 @@ class OwnPairs(OwnExtremes):
         first = own_advice.judge_own_set(rows, len(self.pairs().test), blank)
         if judged is None: return [first]
         fits = {method: how["falling"] for method, (_, how) in self.trained().items()}
-        return [first, *own_advice.judge_worth(judged, own_report.name_radii(self.set())["eps 75%"], fits)]
+        return [first, *own_advice.judge_worth(judged, self.compared, fits)]
 
     def describe_settings(self):
         "One row per setting; none of a function's where the pairs are a folder's."

@@ -13,13 +13,17 @@ import pandas as pd
 import torch
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
+from ..data.pictures import find_suffix
 
 # %% ../../nbs/api/experiments/07a1_own_splits.ipynb #e2b55568
 def strip_name(
     name, # of a clean image, e.g. clean/lesion/p7_3.png
 ):
-    "The name without clean/ and without its suffix."
-    return str(Path(name.removeprefix("clean/")).with_suffix(""))
+    "The name without clean/ and without the suffix of a picture; ValueError if nothing is left."
+    name = name.removeprefix("clean/")
+    path = Path(name[:len(name) - len(find_suffix(name))]) # another dot is part of the name, as in p7.1_3
+    if not path.name: raise ValueError("there is no name")
+    return str(path)
 
 
 def folder_level(
@@ -35,7 +39,7 @@ def read_group_file(
 ):
     "{name without suffix: group}."
     if not Path(path).is_file(): raise FileNotFoundError(f"groups: there is no file {path}")
-    try: table = pd.read_csv(path, dtype=str, skip_blank_lines=False)
+    try: table = pd.read_csv(path, dtype=str, skip_blank_lines=False, keep_default_na=False, na_values=[""])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeError) as error:
         said = " ".join(str(error).split())
         raise ValueError(f"groups: {path}: {said}: expected lines NAME,GROUP in UTF-8") from None

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['describe_checkpoint', 'save_state', 'load_weights', 'label_file', 'write_own', 'read_own', 'load_state', 'log_text',
-           'write_log', 'has_best', 'resume', 'load_finished']
+           'write_log', 'best_row', 'best_path', 'has_best', 'sweep_best', 'resume', 'load_finished']
 
 # %% ../../nbs/api/learn/09b_state.ipynb #14af855e
 import json
@@ -126,15 +126,39 @@ def write_log(
     with atomic_write(path) as tmp: Path(tmp).write_text(log_text(rows))
 
 # %% ../../nbs/api/learn/09b_state.ipynb #ef81f8a9
+def best_row(
+    rows, # of a log with validation losses, at least one
+):
+    "The number of the row whose weights early stopping keeps: of those with the lowest loss, the first."
+    return min(range(len(rows)), key=lambda k: rows[k]["validation"])
+
+
+def best_path(
+    run,  # a train.Run
+    rows, # of its log, at least one
+):
+    "Where the weights of the best of these rows are."
+    return run.folder/f"best-{best_row(rows)}.safetensors"
+
+
 def has_best(
     run,  # a train.Run
     rows, # of the log of its checkpoint
 ):
     "Whether the weights of the best of these rows are there."
-    found = read_own(run.folder/"best.safetensors")
-    return found is not None and int(found[1]["row"]) == min(range(len(rows)), key=lambda k: rows[k]["validation"])
+    return read_own(best_path(run, rows)) is not None
 
 
+def sweep_best(
+    run,  # a train.Run
+    rows, # of the log of its checkpoint; (): there is none
+):
+    "Remove the weights of all rows but the best of these, and what killed writers of such weights left."
+    kept = best_path(run, rows) if run.validate and rows else None
+    for path in [*run.folder.glob("best-*.safetensors"), *run.folder.glob(".best-*.safetensors")]:
+        if path != kept: path.unlink(missing_ok=True)
+
+# %% ../../nbs/api/learn/09b_state.ipynb #7c1e55a3
 def resume(
     run,       # a train.Run
     optimizer, # of its module
@@ -145,7 +169,7 @@ def resume(
     if found is None: return 0, [], {}
     rows = json.loads(found[1]["log"])
     if run.validate and rows and not has_best(run, rows):
-        print(f"{run.folder/'best.safetensors'} is not of the best row: trained again from the start", flush=True)
+        print(f"{best_path(run, rows)}, of the best row, is not there: trained again from the start", flush=True)
         return 0, [], {}
     return load_state(found, run.module, optimizer, path, run.kept)
 

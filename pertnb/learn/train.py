@@ -36,8 +36,8 @@ from ..core.files import locked, read_tensors
 from ..core.probe import find_probe
 from ..core.progress import tell_progress
 from ..core.random import make_generator
-from .state import describe_checkpoint, load_finished, load_weights, resume, save_state, write_log
-from .state import write_own
+from .state import best_path, best_row, describe_checkpoint, load_finished, load_weights, resume
+from .state import save_state, sweep_best, write_log, write_own
 
 # %% ../../nbs/api/learn/10_train.ipynb #ebe14874
 OPTIMIZERS = {
@@ -259,7 +259,7 @@ def judge_weights(
     accelerator, # accelerate.Accelerator
     rows,        # of the log so far
 ):
-    "dict(validation=) for the next row; {} without `run.validate`. The best weights so far go to best.safetensors."
+    "dict(validation=) for the next row, whose weights are kept if it is the best so far; {} without `run.validate`."
     if run.validate is None: return {}
     with averaged(run), frozen(module), training_autocast(run.device), as_written():
         value = torch.as_tensor(run.validate(module), device=run.device, dtype=torch.float)
@@ -268,9 +268,9 @@ def judge_weights(
         checkpoint = describe_checkpoint(run.folder/"state.safetensors")
         raise FloatingPointError(f"{run.folder.name}: the validation loss is {value} in row {len(rows) + 1}; "
                                  f"{checkpoint}")
-    if accelerator.is_main_process and all(value < r["validation"] for r in rows):
-        with averaged(run):
-            write_own(run.folder/"best.safetensors", run.module.state_dict(), row=str(len(rows)))
+    judged = [*rows, dict(validation=value)]
+    if accelerator.is_main_process and best_row(judged) == len(rows):
+        with averaged(run): write_own(best_path(run, judged), run.module.state_dict())
     return dict(validation=value)
 
 
@@ -371,6 +371,7 @@ def loop(
     optimizer = OPTIMIZERS[run.schedule.optimizer](run.module.parameters(), run.schedule)
     start_keeping(run)
     step, rows, row = resume(run, optimizer)
+    if accelerator.is_main_process: sweep_best(run, rows)
     check_processes(run, accelerator.num_processes)
     module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
     hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
@@ -392,10 +393,11 @@ def loop(
             if accelerator.is_main_process: tell_jump(run, rows)
             sums, losses, started = {}, [], time.perf_counter()
             late = time.perf_counter() - saved > checkpoint_every
-            best = run.validate and rows[-1]["validation"] == min(r["validation"] for r in rows) # its weights were kept
+            best = run.validate and best_row(rows) == len(rows) - 1 # its weights were kept
             if accelerator.is_main_process and (late or best or step == run.steps):
                 write_log(run.folder/"log.jsonl", rows)
                 save_state(run.folder/"state.safetensors", run.module, optimizer, step, rows, kept=run.kept)
+                sweep_best(run, rows)
                 saved = time.perf_counter()
         if step < run.steps and is_time_up(): stop(run, optimizer, step, rows, sums, losses, started)
     hook.remove()
@@ -409,7 +411,7 @@ def train_run(
     log_every, checkpoint_every, progress, # as in `fit`
 ):
     "Train a run to its end and write its weights, alone in its folder; nothing, if another process did so meanwhile."
-    final, state, best = (run.folder/f"{name}.safetensors" for name in ("model", "state", "best"))
+    final, state = (run.folder/f"{name}.safetensors" for name in ("model", "state"))
     process = PartialState(cpu=run.device.type == "cpu", timeout=timedelta(weeks=4))
     with locked(run.folder/".lock") if process.is_main_process else nullcontext():
         process.wait_for_everyone()
@@ -417,12 +419,15 @@ def train_run(
             if process.is_main_process: kept.open()
             rows = loop(run, log_every, checkpoint_every, progress and process.is_main_process)
             if process.is_main_process:
-                if run.validate: load_weights(run.module, read_tensors(best, str(run.device))[0], best)
+                if run.validate:
+                    best = best_path(run, rows)
+                    load_weights(run.module, read_tensors(best, str(run.device))[0], best)
                 with nullcontext() if run.validate else averaged(run):
                     write_own(final, run.module.state_dict(), log=json.dumps(rows))
         process.wait_for_everyone()
         if process.is_main_process:
-            for file in (best, state): file.unlink(missing_ok=True) # state last: it tells `fit` to come here
+            sweep_best(run, ())
+            state.unlink(missing_ok=True) # last: it tells `fit` to come here
 
 # %% ../../nbs/api/learn/10_train.ipynb #858a6588
 def build_from(

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 import pandas as pd
 import torch
+import pertnb
 from ..certify.smoothing import is_certified
 from ..core import memo
 from ..core.clock import Unfinished, is_time_up, time_box
@@ -217,9 +218,10 @@ def announce_stages(
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #9ccd0514
 def code_version():
-    "commit(), and where it has changed since, a digest of the code that this process has."
+    "commit(), and unless the code is that of a commit, a digest of the code that this process has."
     head, code = commit(), sorted((path.name, known) for path, known in IMPORTED.items())
-    return head + digest(repr(code).encode())[:8] if head.endswith("+") else head
+    if head != pertnb.__version__ and not head.endswith("+"): return head
+    return f"{head.rstrip('+')}+{digest(repr(code).encode())[:8]}" # outside git, edited code has the same version
 
 
 def run_stage(

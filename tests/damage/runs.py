@@ -111,8 +111,8 @@ def rebuild(file):
 
 
 def restore(make, name):
-    "A damage: the file is the one of this name that `make` leaves."
-    return lambda file: shutil.copy2(folder_of(make, 0, f"*/{name}")() / name, file)
+    "A damage: the file is the one of this name, which may be a pattern, that `make` leaves."
+    return lambda file: shutil.copy2(next(folder_of(make, 0, f"*/{name}")().glob(name)), file)
 
 
 def tensor_ways(make, pattern):
@@ -149,8 +149,8 @@ def rows_of(make, pattern, *beside):
     return make, make, pattern, sealed_ways(make, pattern, text_ways(), *beside)
 
 
-MODEL, STATE, BEST = "*/model.safetensors", "*/state.safetensors", "*/best.safetensors"
-CHECKPOINT, BEST_WEIGHTS = restore(stop_training, "state.safetensors"), restore(stop_training, "best.safetensors")
+MODEL, STATE, BEST = "*/model.safetensors", "*/state.safetensors", "*/best-*.safetensors"
+CHECKPOINT, BEST_WEIGHTS = restore(stop_training, "state.safetensors"), restore(stop_training, "best-*.safetensors")
 ATTACKED, OTHER_PART = "*/attacked-000002", restore(judge_classifier, "attacked-000000.safetensors")
 KINDS = {
     "weights": (train, train, MODEL, tensor_ways(train, MODEL) | {
@@ -159,7 +159,7 @@ KINDS = {
         "absent": remove(), "of the best row": BEST_WEIGHTS}), # one of an earlier moment is sound
     "best weights": (stop_training, train, BEST, tensor_ways(stop_training, BEST) | {
         "absent": remove(), "of the checkpoint": CHECKPOINT,
-        "of an earlier moment": restore(stop_sooner, "best.safetensors")}),
+        "of an earlier moment": restore(stop_sooner, "best-*.safetensors")}),
     "log": (train, train, "*/log.jsonl", ANY | {
         "absent": remove(), "of another run": copy_from(folder_of(train, 1, MODEL))}),
     "accuracies": rows_of(judge_classifier, "*/accuracy.csv"),
