@@ -377,7 +377,7 @@ def constant_text(
     if isinstance(value, CodeType): return code_text(value)
     return str(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
-
+# %% ../../nbs/api/core/00fa_symbols.ipynb #642882e9
 def names_in(
     code, # of a function
     kinds=("LOAD_GLOBAL", "LOAD_NAME"), # of instructions; () for all, attributes included
