@@ -139,7 +139,7 @@ NAMESPACES = SimpleNamespace, Namespace # the only objects of Python itself whos
 def from_library(
     kind, # class
 ):
-    "Whether a class is neither this package's nor a user's; an installed copy of this package is no library here."
+    "Whether a class is neither this package's nor a user's; installed copies of this package are not libraries."
     return is_library(kind) and not is_ours(kind.__module__)
 
 
@@ -417,7 +417,7 @@ def describe_member(
     value, # of an Enum
     code,  # as in `describe_input`
 ):
-    "Its text; and its value described where that is no number or text."
+    "Its text; and its value described where that is neither a number nor text."
     return repr(value) if is_plain(value.value) else [str(value), describe_input(value.value, code)]
 
 

@@ -10,9 +10,8 @@ import pandas as pd
 from ..core.device import frozen
 from ..measure import judging
 from .cifar10c_robust import RobustCifar10C, tabulate_accuracy
-from .own_report import name_radii
 from .presets import resolve
-from ..sets.sets import packaged_set
+from ..sets.sets import name_radii, packaged_set
 
 # %% ../../nbs/api/experiments/03f_any_classifier.ipynb #95b0b3cd
 class GivenSet(RobustCifar10C):

@@ -6,7 +6,7 @@
 __all__ = ['PLAIN_RECIPE', 'OVERNIGHT_RECIPE', 'PAPER_CVAE', 'NET_FIELDS', 'SET_METHODS', 'STAGE_METHODS', 'FROM_NOTHING',
            'PLAIN_ATTACK', 'PAPER_ROBUST', 'ROBUST_PRESETS', 'OWN_FIELDS', 'CERTIFIED_PRESETS', 'ImageSettings',
            'FitSettings', 'ClassifierSettings', 'PatchSettings', 'CorruptionSettings', 'CvaeSettings', 'SetSettings',
-           'parse_further', 'check_next', 'Trainings', 'RobustSettings', 'CertifiedSettings']
+           'parse_further', 'check_next', 'FurtherTrainings', 'Trainings', 'RobustSettings', 'CertifiedSettings']
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #90e941bf
 from dataclasses import dataclass, fields, replace
@@ -236,9 +236,9 @@ def check_next(
     check_classifier(after["name"])
     check_grown(before, after)
 
-# %% ../../nbs/api/experiments/03_cifar10c.ipynb #c1a30f64
-class Trainings:
-    "The trainings of each method, for settings with a field `further`."
+# %% ../../nbs/api/experiments/03_cifar10c.ipynb #5833f4c4
+class FurtherTrainings:
+    "What stands in the field `further` of settings: an entry for each training after a method's first."
     def places(self, method):
         "Where the entries of a method stand in `further`."
         return [k for k, text in enumerate(self.further) if parse_further(text)[0] == method]
@@ -247,6 +247,18 @@ class Trainings:
         "The entries of `further` that are of a method."
         return [self.further[k] for k in self.places(method)]
 
+    def first(self, method, n):
+        "The same settings, with the first n trainings of a method and none of its others."
+        left_out = self.places(method)[n - 1:]
+        return replace(self, further=tuple(text for k, text in enumerate(self.further) if k not in left_out))
+
+    def before(self, method, n):
+        "The same settings, with those entries of `further` that stand before a method's n-th."
+        return replace(self, further=self.further[:self.places(method)[n - 1]])
+
+# %% ../../nbs/api/experiments/03_cifar10c.ipynb #c1a30f64
+class Trainings(FurtherTrainings):
+    "The trainings of each method: the first one, and those of the field `further`."
     def changed(self, texts):
         "The settings of one training: these, with other values {field: text} of some of OWN_FIELDS."
         for name in texts: check_known("parameter", name, OWN_FIELDS)
@@ -278,15 +290,6 @@ class Trainings:
         changes = [{}, *(parse_further(text)[2] for text in self.own_further(method))]
         told = [f" ({', '.join(f'{k} {v}' for k, v in texts.items())})" if texts else "" for texts in changes]
         return " + ".join(f"{n:g}{fields}" for n, fields in zip(self.passes(method), told))
-
-    def first(self, method, n):
-        "The same settings, with the first n trainings of a method and none of its others."
-        left_out = self.places(method)[n - 1:]
-        return replace(self, further=tuple(text for k, text in enumerate(self.further) if k not in left_out))
-
-    def before(self, method, n):
-        "The same settings, with those entries of `further` that stand before a method's n-th."
-        return replace(self, further=self.further[:self.places(method)[n - 1]])
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #80f7142c
 @experiment("cifar10c_robust", **ROBUST_PRESETS)

@@ -21,14 +21,14 @@ from ..core.paths import runs_dir
 from ..core.random import make_generator
 from ..data.pairs import evaluation_pairs, to_float
 from .cifar10c_decisions import contradict, decide_rows
-from .cifar10c_robust import HEADINGS, KINDS, RobustCifar10C, tabulate_accuracy
+from .cifar10c_robust import KINDS, RobustCifar10C, tabulate_accuracy
 from .section import step
 from ..learn import robust, smoothed
 from ..learn.train import Schedule
 from ..measure import judging
 from ..models.classifier_files import packaged_card, round_weights
 from ..report import plots
-from ..sets.sets import latent_norms
+from ..sets.sets import RADIUS_NAMES, latent_norms
 
 # %% ../../nbs/api/experiments/03e_cifar10c_certified.ipynb #358b14a1
 QUARTILES = "25%", "50%", "75%"
@@ -55,7 +55,7 @@ def name_noise(
 @patch
 def quartiles(self: Cifar10C):
     "{heading of a table: radius}: the quartiles of the latent norms of 06's set."
-    return dict(zip(HEADINGS, self.set(self.certified).percentiles))
+    return dict(zip(RADIUS_NAMES, self.set(self.certified).percentiles))
 
 
 @patch
@@ -396,7 +396,7 @@ def check_claims(
     answers, # rows of Cifar10C.answers
     radii,   # {heading: radius}: the quartiles
 ):
-    "Sentences, each on two noises at a radius or on clean images: how many are right and certified, n, and p."
+    "Rows sentence (two noises at a radius or on clean images: shares that hold, n, p), apart (of judging.tell_apart)."
     small, middle, large, wide = map(name_noise, NOISES)
     first, second, third = radii
     headings = {("clean", 0.): "clean"} | {("certified", r): heading for heading, r in radii.items()}
@@ -405,14 +405,20 @@ def check_claims(
     best = {heading: max((small, middle, large), key=lambda noise: right[heading, noise].mean()) for heading in radii}
     pairs = [(first, middle, small), (first, large, middle), (second, large, middle), ("clean", small, large),
              *((heading, wide, best[heading]) for heading in radii)]
-    say = lambda at, noise, other: judging.compare(right[at, noise], right[at, other], noise, other)
-    return [f"{at}, {len(right[at, noise])} images: {say(at, noise, other)}" for at, noise, other in pairs]
+    rows = []
+    for at, noise, other in pairs:
+        both = right[at, noise], right[at, other]
+        said = f"{at}, {len(both[0])} images: {judging.compare(*both, noise, other)}"
+        rows.append(dict(sentence=said, apart=judging.tell_apart(*both)))
+    return pd.DataFrame(rows)
 
 
 def count_claims(
-    claims, # from check_claims
+    claims, # rows of check_claims
 ):
     "A sentence: how many of the paper's comparisons hold, and at how many radii the wide noise is above its noises."
-    held, open_ = (["is above" in c for c in claims], ["can't be told from" in c for c in claims])
-    return (f"of the paper's 4 comparisons {sum(held[:4])} hold and {sum(open_[:4])} can't be decided on these images; "
-            f"the wide noise is above the best of the paper's three at {sum(held[4:])} of {len(claims) - 4} radii")
+    paper, wide = claims.apart[:4], claims.apart[4:]
+    held, undecided = (paper > 0).sum(), (paper == 0).sum()
+    hold = "holds" if held == 1 else "hold"
+    return (f"of the paper's 4 comparisons {held} {hold} and {undecided} can't be decided on these images; the wide "
+            f"noise is above the best of the paper's three at {(wide > 0).sum()} of {len(wide)} radii")

@@ -37,7 +37,7 @@ from ..measure import judging, quality
 from ..models.classifier_files import save_classifier
 from ..models.cvae import make_cvae
 from ..models.nets import make_network
-from ..sets.sets import latent_norms
+from ..sets.sets import latent_norms, name_radii
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #169ec372
 @dataclass(frozen=True)
@@ -422,16 +422,16 @@ class AttackedClassifiers(OwnClassifiers):
     @property
     def compared(self):
         "The radius at which worst cases are compared: the third quartile of the norms, or the full one if smaller."
-        return own_report.find_radius(own_report.name_radii(self.set()), "eps 75%")[0]
+        return own_report.find_radius(name_radii(self.set()), "eps 75%")[0]
 
     @step
     def attack(self,
         method, # a key of `classifiers`
-        *radii, # ascending (default: those of own_report.name_radii)
+        *radii, # ascending (default: those of name_radii)
     ):
         "Rows of kinds 'robust' (PGD) and 'worst' (AutoPGD as well), one per image and radius."
         s, model, pset, (x, y) = self.settings, self.classifiers()[method], self.set(), self.attacked()
-        radii = list(radii or own_report.name_radii(pset).values())
+        radii = list(radii or name_radii(pset).values())
         tell(f"attacking {own_report.METHOD_NAMES.get(method, method)} on {len(x)} images at {len(radii)} radii")
         pgd, _ = judging.attack_by_pgd(model, pset, x, y, radii, steps=s.pgd_steps)
         return pgd, judging.attack_by_autopgd(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
@@ -527,7 +527,7 @@ class TabledCertificates(CertifiedClassifiers):
         rows, # of `certificates`
     ):
         "The table of certified accuracy at the quartiles of the norms and at the full radius."
-        s, radii, n = self.settings, own_report.name_radii(self.set()), int(rows.image.nunique())
+        s, radii, n = self.settings, name_radii(self.set()), int(rows.image.nunique())
         caption = (f"Accuracy (%) of smoothed classifiers (σ = {self.sigma:.2f}, at most {s.draws:,} draws, each "
                    f"certificate wrong with probability at most {s.alpha:g}) on {n} test images: as they answer, and "
                    f"certified at {own_report.describe_radii(radii)}.")
@@ -605,7 +605,7 @@ class OwnPairs(OwnExtremes):
         sentences = own_advice.advise(rows, pset.eps, pset.latent, active, len(self.pairs().train), asked, noise)
         sentences += own_advice.judge_worst(self.extremes(OWN_ROW).rows, rows.none.max())
         if judged is None: return sentences
-        return sentences + own_advice.describe_classifiers(judged, own_report.name_radii(pset))
+        return sentences + own_advice.describe_classifiers(judged, name_radii(pset))
 
     def verdict(self,
         rows,        # of `rows`

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['METRICS_EXPLAINED', 'RADII_IN_WORDS', 'QUARTERS', 'METHOD_NAMES', 'REPORT_STYLE', 'REPORT_PAGE', 'ALT',
            'explain_radius', 'fit_radius', 'find_used', 'describe_used', 'decode_nearest', 'interpolate',
-           'tabulate_own_quality', 'name_radii', 'find_radius', 'describe_radii', 'split_by_strength',
-           'tabulate_own_contained', 'tabulate_robustness', 'tabulate_own_certified', 'describe_certified',
-           'drop_links', 'caption_of', 'describe_figures', 'write_report']
+           'tabulate_own_quality', 'find_radius', 'describe_radii', 'split_by_strength', 'tabulate_own_contained',
+           'tabulate_robustness', 'tabulate_own_certified', 'describe_certified', 'drop_links', 'caption_of',
+           'describe_figures', 'write_report']
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #0e045075
 import html
@@ -19,7 +19,7 @@ from ..core.device import full_precision
 from ..core.files import atomic_write
 from ..learn import robust
 from ..measure import judging, quality
-from ..sets.sets import project, with_radius
+from ..sets.sets import RADIUS_NAMES, project, with_radius
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #baebabb1
 def explain_radius(
@@ -129,26 +129,16 @@ All errors are mean squared errors per value, of images in [0, 1]; ε is the rad
 """
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #4f6abd07
-RADII_IN_WORDS = {"eps 25%": "the first quartile of the norms", "eps 50%": "the median of the norms",
-                  "eps 75%": "the third quartile of the norms", "eps full": "the full radius"}
-
-
-def name_radii(
-    pset, # PerturbationSet
-):
-    "{column of a table: radius}, ascending; without the quartiles that are not below all radii after them."
-    radii = *pset.percentiles, pset.eps
-    columns = [*RADII_IN_WORDS][-len(radii):]
-    return {column: r for k, (column, r) in enumerate(zip(columns, radii)) if all(r < later for later in radii[k + 1:])}
+RADII_IN_WORDS = dict(zip(RADIUS_NAMES, ("the first quartile of the norms", "the median of the norms",
+                                         "the third quartile of the norms", "the full radius")))
 
 
 def find_radius(
-    radii,  # from name_radii
-    column, # one of RADII_IN_WORDS
+    radii, # from name_radii
+    name,  # one of RADIUS_NAMES
 ):
-    "The radius of a column and its name in words; where its quartile was left out, those of the next column."
-    columns = [*RADII_IN_WORDS]
-    found = next(c for c in columns[columns.index(column):] if c in radii)
+    "The radius of that name, and what it is in words; where that quartile was left out, those of the next one."
+    found = next(n for n in RADIUS_NAMES[RADIUS_NAMES.index(name):] if n in radii)
     return radii[found], RADII_IN_WORDS[found]
 
 
@@ -158,7 +148,7 @@ def describe_radii(
     "What the radii are, and their values, in words."
     at = ", ".join(f"{r:.1f}" for r in radii.values())
     if len(radii) == len(RADII_IN_WORDS): return f"the quartiles of the norms and the full radius ({at})"
-    names = ", ".join(RADII_IN_WORDS[column] for column in radii)
+    names = ", ".join(RADII_IN_WORDS[name] for name in radii)
     return f"{names} ({at}; a quartile that is not below the radii after it is left out)"
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #0ca50d73

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'CORRUPTED', 'TEACHERS', 'ROBUSTBENCH', 'check_methods', 'erase_squares', 'blend_images', 'draw_view',
-           'augment_images', 'draw_images', 'Teachers', 'draw_taught', 'classifier_loss', 'judging_arguments',
+           'augment_images', 'draw_images', 'Teacher', 'draw_taught', 'classifier_loss', 'judging_arguments',
            'make_validation', 'validation_loss', 'build_classifier', 'fit_classifier', 'train_classifier',
            'load_pretrained', 'join_logs', 'count_trainings', 'last_training', 'describe_log', 'train_on',
            'train_methods']
@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 import pandas as pd
 import torch
+import torch.nn as nn
 import torch.nn.functional as F
 from ..core.checks import check_labels, check_number
 from ..attack.attack import cross_entropy
 from ..core.device import compile_set
 from ..models.classifier_files import round_weights
-from ..models.nets import make_network
+from ..models.nets import MeanClassifier, make_network
 from ..models.patch_nets import grow_weights
 from .losses import Bank, Codes, check_method, choose_point, set_loss, spread_evenly
 from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, to_float
@@ -131,28 +132,28 @@ TEACHERS = "cifar10c", "cvae_adversarial_pairs" # who teaches; one that is train
 
 
 @dataclass(frozen=True)
-class Teachers:
-    "Classifiers whose mean probabilities are a share of the labels."
-    models: tuple # in evaluation mode
-    share: float  # of a label
+class Teacher:
+    "A classifier whose probabilities are a share of the labels."
+    model: nn.Module # in evaluation mode
+    share: float     # of a label
 
     def __post_init__(self): check_number("share", self.share, most=1)
 
     @torch.no_grad()
     def label(self, x, y):
         "Labels (B, classes) of images x (B, C, H, W) whose classes are y (B,)."
-        theirs = sum(model(x).float().softmax(1) for model in self.models) / len(self.models)
-        return torch.lerp(F.one_hot(y, theirs.shape[1]).float(), theirs, self.share)
+        says = self.model(x).float().softmax(1)
+        return torch.lerp(F.one_hot(y, says.shape[1]).float(), says, self.share)
 
 
 def draw_taught(
-    draw,     # (images i (B,), gen=, t=) -> x (B, C, H, W), y (B,)
-    teachers, # Teachers
+    draw,    # (images i (B,), gen=, t=) -> x (B, C, H, W), y (B,)
+    teacher, # Teacher
     i, gen, t, # as of `draw`
 ):
-    "What it draws, with the teachers' labels (B, classes)."
+    "What it draws, with the teacher's labels (B, classes)."
     x, y = draw(i, gen=gen, t=t)
-    return x, teachers.label(x, y)
+    return x, teacher.label(x, y)
 
 # %% ../../nbs/api/learn/11_robust.ipynb #ed200fa5
 def classifier_loss(
@@ -165,7 +166,7 @@ def classifier_loss(
     codes=0.,   # share of points, or of the starts of kept latents, at latents of real pairs (`Codes`)
     label_smoothing=0.,
     images=None, # dict(pad=, real=, reflect=, alternate=, mirror=, erase=, blend=) of `draw_images`
-    teachers=None, # Teachers
+    teacher=None, # Teacher
     **attack,  # steps=, step_size=, random_start=, freeze= of `WorstPoint`, for adversarial training
 ):
     "A loss for `fit`: mean cross-entropy of what the method trains on; logs the accuracy on it."
@@ -173,7 +174,7 @@ def classifier_loss(
     images = dict(pad=4) | (images or {})
     check_number("pad", images["pad"], whole=True)
     draw = partial(draw_images, views, method=method, **images)
-    if teachers: draw = partial(draw_taught, draw, teachers)
+    if teacher: draw = partial(draw_taught, draw, teacher)
     if kept and method.startswith("cvae_adversarial"): attack |= dict(bank=Bank(len(views.images), pset.latent))
     if codes and method.startswith("cvae"): attack |= dict(codes=Codes(pset, views), share=codes)
     point = choose_point(method, pset, **attack)
@@ -186,7 +187,7 @@ def judging_arguments(
     "Those for images set aside: no crops, plain labels, and ten steps of PGD in place of kept latents."
     images = {k: v for k, v in (attack.get("images") or {}).items() if k == "real"} | dict(pad=0)
     longer = dict(kept=False, steps=10, step_size=0.2) if attack.get("kept") else {}
-    return attack | dict(label_smoothing=0., images=images, ramp=0., teachers=None) | longer
+    return attack | dict(label_smoothing=0., images=images, ramp=0., teacher=None) | longer
 
 # %% ../../nbs/api/learn/11_robust.ipynb #729e3ae9
 def make_validation(
@@ -344,8 +345,8 @@ def train_on(
         schedule, how = Schedule(**own.training(method) | dict(epochs=passes)), own.loss(method)
         if own.taught:
             before = settings.before(method, n)
-            models = tuple(model if m == method else teach(before, m) for m in TEACHERS)
-            how = how | dict(teachers=Teachers(models, own.taught))
+            teacher = MeanClassifier(*(model if m == method else teach(before, m) for m in TEACHERS))
+            how = how | dict(teacher=Teacher(teacher, own.taught))
         net = dict(own.net(), n_classes=n_classes)
         model, new = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
         log = join_logs(log, new)

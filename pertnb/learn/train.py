@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'Schedule', 'piecewise', 'epoch_order', 'batch_indices', 'Run', 'add_gradients', 'train_step',
            'check_losses', 'log_row', 'mean_of_weights', 'start_keeping', 'follow_mean', 'averaged', 'judge_weights',
-           'finish_row', 'stop', 'restore_row', 'check_processes', 'find_jump', 'tell_jump', 'make_accelerator', 'loop',
-           'train_run', 'build_from', 'measure_run', 'rehearse', 'fit']
+           'finish_row', 'save_training', 'stop', 'restore_row', 'check_processes', 'spread_training', 'find_jump',
+           'tell_jump', 'make_accelerator', 'loop', 'train_run', 'build_from', 'measure_run', 'rehearse', 'fit']
 
 # %% ../../nbs/api/learn/10_train.ipynb #400e8b45
 import json
@@ -288,6 +288,18 @@ def finish_row(
     return log_row(run, sums, len(losses), step, started) | judge_weights(run, module, accelerator, rows)
 
 # %% ../../nbs/api/learn/10_train.ipynb #af6e7f9d
+def save_training(
+    run,       # a Run
+    optimizer, # of its module
+    step,      # steps that were made
+    rows,      # of the log so far
+    row=None,  # what is known of the next row
+):
+    "Write the log, and a checkpoint with what is known of the row after it."
+    write_log(run.folder/"log.jsonl", rows)
+    save_state(run.folder/"state.safetensors", run.module, optimizer, step, rows, row, run.kept)
+
+
 def stop(
     run,       # a Run
     optimizer, # of its module
@@ -297,12 +309,11 @@ def stop(
 ):
     "Leave a checkpoint, the unfinished row of the log in it, and raise Unfinished."
     check_losses(run, torch.stack(losses) if losses else torch.zeros(0), step - len(losses))
-    write_log(run.folder/"log.jsonl", rows)
     row = {}
     if losses:
         row = {f"sum.{k}": v for k, v in sums.items()}
         row |= dict(losses=torch.stack(losses), seconds=time.perf_counter() - started)
-    save_state(run.folder/"state.safetensors", run.module, optimizer, step, rows, row, run.kept)
+    save_training(run, optimizer, step, rows, row)
     check_time(f"{run.folder.name}, step {step} of {run.steps}")
 
 
@@ -326,6 +337,17 @@ def check_processes(
             raise ValueError(f"{run.folder.name}: {n} processes can't share a batch of {images} images equally")
     if n > 1 and DEADLINE.get() < math.inf:
         raise ValueError(f"{run.folder.name}: a time box is for one process, here are {n}")
+
+
+def spread_training(
+    run,         # a Run
+    accelerator, # accelerate.Accelerator
+    optimizer,   # of its module
+):
+    "Module and optimizer as accelerate prepares them for its processes, the module compiled if the schedule says so."
+    check_processes(run, accelerator.num_processes)
+    module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
+    return accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer)
 
 # %% ../../nbs/api/learn/10_train.ipynb #bc6ba9ae
 def find_jump(
@@ -372,10 +394,8 @@ def loop(
     start_keeping(run)
     step, rows, row = resume(run, optimizer)
     if accelerator.is_main_process: sweep_best(run, rows)
-    check_processes(run, accelerator.num_processes)
-    module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
     hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
-    module, optimizer = accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer)
+    module, optimizer = spread_training(run, accelerator, optimizer)
     bar = tqdm(total=run.steps * run.batch, initial=step * run.batch, unit=" samples", unit_scale=True,
                disable=not progress, mininterval=2)
     sums, losses, started = restore_row(row, run.device)
@@ -395,8 +415,7 @@ def loop(
             late = time.perf_counter() - saved > checkpoint_every
             best = run.validate and best_row(rows) == len(rows) - 1 # its weights were kept
             if accelerator.is_main_process and (late or best or step == run.steps):
-                write_log(run.folder/"log.jsonl", rows)
-                save_state(run.folder/"state.safetensors", run.module, optimizer, step, rows, kept=run.kept)
+                save_training(run, optimizer, step, rows)
                 sweep_best(run, rows)
                 saved = time.perf_counter()
         if step < run.steps and is_time_up(): stop(run, optimizer, step, rows, sums, losses, started)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PART', 'RESOLVED', 'is_correct', 'measure_accuracy', 'attack_by_pgd', 'choose_attacks', 'attack_by_autopgd',
-           'attack_part', 'judge_unattacked', 'judge_classifier', 'summarise', 'count_wins', 'compare']
+           'attack_part', 'judge_unattacked', 'judge_classifier', 'summarise', 'count_wins', 'tell_apart', 'compare']
 
 # %% ../../nbs/api/measure/10a_judging.ipynb #de37168a
 import pandas as pd
@@ -227,6 +227,16 @@ def count_wins(
 RESOLVED = 0.05 # p-value below which two accuracies are told apart
 
 
+def tell_apart(
+    better, # Series, correct or not, by image or by seed and image
+    worse,  # of the other classifier, the same images
+):
+    "1: the first is more accurate, -1: the second is, 0: they can't be told apart (p at least RESOLVED)."
+    wins, losses, p = count_wins(better, worse)
+    agree = (better.mean() - worse.mean()) * (wins - losses) > 0 # else right on more images, but in few seeds of each
+    return 0 if p >= RESOLVED or not agree else 1 if wins > losses else -1
+
+
 def compare(
     better,      # Series, correct or not, by image or by seed and image
     worse,       # of the other classifier, the same images
@@ -235,8 +245,7 @@ def compare(
 ):
     "A sentence: two accuracies, whether they can be told apart (p < RESOLVED), on how many images, and the p-value."
     wins, losses, p = count_wins(better, worse)
-    agree = (better.mean() - worse.mean()) * (wins - losses) > 0 # else right on more images, but in few seeds of each
-    holds = "can't be told from" if p >= RESOLVED or not agree else "is above" if wins > losses else "is BELOW"
+    holds = {1: "is above", 0: "can't be told from", -1: "is BELOW"}[tell_apart(better, worse)]
     gaps = (better.astype(int) - worse.astype(int)).groupby("seed").mean() if "seed" in better.index.names else []
     seeds = f" (above in {sum(g > 0 for g in gaps)} of {len(gaps)} seeds)" if len(gaps) > 1 else ""
     return (f"{better_name} {100 * better.mean():.1f}% {holds} {worse_name} {100 * worse.mean():.1f}%{seeds}: "

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['LOGVAR_RANGE', 'CLASSIFIERS', 'LARGEST_NUMBER', 'Pointwise', 'PreactBlock', 'FusedBlock', 'fuse_sequence',
            'computes_plainly', 'find_whole', 'fuse', 'fold', 'unfold', 'scaled_tanh', 'Normalise', 'ResidualClassifier',
-           'read_groups', 'make_classifier', 'check_classifier', 'check_grown', 'make_network', 'count_parameters']
+           'read_groups', 'make_classifier', 'check_classifier', 'check_grown', 'make_network', 'count_parameters',
+           'MeanClassifier']
 
 # %% ../../nbs/api/models/04_nets.ipynb #94598080
 import math
@@ -263,3 +264,17 @@ def count_parameters(
 ):
     "Number of trainable and frozen parameters, buffers excluded."
     return sum(p.numel() for p in module.parameters())
+
+# %% ../../nbs/api/models/04_nets.ipynb #161633b2
+class MeanClassifier(nn.Module):
+    "Several classifiers of the same classes: images (B, C, H, W) -> log of their mean probabilities (B, n_classes)."
+    def __init__(self,
+        *members, # nn.Modules, images to logits
+    ):
+        super().__init__()
+        if not members: raise ValueError("expected at least one classifier, got none")
+        self.members = nn.ModuleList(members)
+
+    def forward(self, x):
+        each = torch.stack([member(x).float().log_softmax(1) for member in self.members])
+        return each.logsumexp(0) - math.log(len(self.members))
