@@ -2664,6 +2664,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                      'pertnb.learn.robust.build_classifier': ( 'api/learn/robust.html#build_classifier',
                                                                                'pertnb/learn/robust.py'),
                                      'pertnb.learn.robust.check_methods': ('api/learn/robust.html#check_methods', 'pertnb/learn/robust.py'),
+                                     'pertnb.learn.robust.choose_teachers': ( 'api/learn/robust.html#choose_teachers',
+                                                                              'pertnb/learn/robust.py'),
                                      'pertnb.learn.robust.classifier_loss': ( 'api/learn/robust.html#classifier_loss',
                                                                               'pertnb/learn/robust.py'),
                                      'pertnb.learn.robust.count_trainings': ( 'api/learn/robust.html#count_trainings',

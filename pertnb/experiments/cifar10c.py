@@ -312,7 +312,7 @@ class RobustSettings(Trainings, FigureSettings, PgdSettings, TrainAttackSettings
     train_steps: int = 1
     train_step_size: float = 0.25
     pixel_steps: int = 3     # of PGD in training on balls of pixels
-    taught: float = 0.       # share of the labels that robust.TEACHERS give, as they are when the training begins
+    taught: float = 0.       # share of the labels that teachers give (`robust.choose_teachers`), as they are before
     blend: float = 0.        # share of training images that are blended with another; for taught=1
     random_start: bool = False # if not kept: start at a random point, at a random share of the radius; not at u = 0
     strong_steps: int = 15   # of AutoPGD in evaluation, for each of two losses

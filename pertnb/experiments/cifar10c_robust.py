@@ -170,7 +170,7 @@ def recipe_of(
     begins = s.warm_start and method != "standard"
     before = [recipe_of(s.first("standard", 1), "standard")] if begins else []
     for n, (*_, taught) in enumerate(trainings):
-        if taught: before += [recipe_of(s.before(method, n), m) for m in robust.TEACHERS if m != method]
+        if taught: before += [recipe_of(s.before(method, n), m) for m in robust.choose_teachers(method) if m != method]
     return s.n_train, trainings, before, s.warm_start, s.early_stopping
 
 
@@ -230,7 +230,7 @@ def needed(self: RobustCifar10C,
 def teacher(self: RobustCifar10C,
     seed,     # of split and training
     settings, # RobustSettings, with the trainings before the one that is taught
-    method,   # of robust.TEACHERS
+    method,   # of a teacher
 ):
     "The classifier of a method after these trainings."
     before = type(self)(settings.first("standard", 1), self.device) # what others start from

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'CORRUPTED', 'TEACHERS', 'ROBUSTBENCH', 'check_methods', 'erase_squares', 'blend_images', 'draw_view',
-           'augment_images', 'draw_images', 'Teacher', 'draw_taught', 'classifier_loss', 'judging_arguments',
-           'make_validation', 'validation_loss', 'build_classifier', 'fit_classifier', 'train_classifier',
-           'load_pretrained', 'join_logs', 'count_trainings', 'last_training', 'describe_log', 'train_on',
-           'train_methods']
+           'augment_images', 'draw_images', 'choose_teachers', 'Teacher', 'draw_taught', 'classifier_loss',
+           'judging_arguments', 'make_validation', 'validation_loss', 'build_classifier', 'fit_classifier',
+           'train_classifier', 'load_pretrained', 'join_logs', 'count_trainings', 'last_training', 'describe_log',
+           'train_on', 'train_methods']
 
 # %% ../../nbs/api/learn/11_robust.ipynb #9259f60d
 from dataclasses import dataclass
@@ -128,7 +128,14 @@ def draw_images(
     return erase_squares(x, erase, gen) if erase else x, views.labels[i]
 
 # %% ../../nbs/api/learn/11_robust.ipynb #7f7fd616
-TEACHERS = "cifar10c", "cvae_adversarial_pairs" # who teaches; one that is trained is its own teacher
+TEACHERS = dict(cvae_adversarial_pairs=("cifar10c", "cvae_adversarial_pairs")) # all others are their own
+
+
+def choose_teachers(
+    method, # one of METHODS
+):
+    "Methods of the classifiers that teach it: none has seen images that the method must not see."
+    return TEACHERS.get(method, (method,))
 
 
 @dataclass(frozen=True)
@@ -329,7 +336,7 @@ def describe_log(
 def train_on(
     settings, # of presets.resolve("cifar10c_robust", ...)
     method,   # one of METHODS
-    teach,    # (settings with the trainings before this one, method of TEACHERS) -> its model
+    teach,    # (settings with the trainings before this one, a teacher's method) -> its model
     given,    # (model, log) after some of its trainings; (None, None): none was made
     start,    # state dict that the first one starts from; None: from nothing
     train,    # Views of the training images
@@ -345,7 +352,7 @@ def train_on(
         schedule, how = Schedule(**own.training(method) | dict(epochs=passes)), own.loss(method)
         if own.taught:
             before = settings.before(method, n)
-            teacher = MeanClassifier(*(model if m == method else teach(before, m) for m in TEACHERS))
+            teacher = MeanClassifier(*(model if m == method else teach(before, m) for m in choose_teachers(method)))
             how = how | dict(teacher=Teacher(teacher, own.taught))
         net = dict(own.net(), n_classes=n_classes)
         model, new = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
