@@ -37,8 +37,10 @@ def write_error(
     number = getattr(error, "errno", None)
     inner = re.search(r"\(os error (\d+)\)", str(error)) # safetensors raises an error of its own
     if number is None and inner: number = int(inner[1])
-    no_folder = number == errno.ENOENT and not Path(path).parent.is_dir() # otherwise something else is absent
-    if number not in WRITE_ERRORS and not no_folder: return error
+    path = Path(path)
+    itself = str(getattr(error, "filename", "")).startswith(str(path.with_name(f".{path.stem}-"))) # of atomic_write
+    refused = number == errno.ENOENT and (itself or not path.parent.is_dir()) # otherwise something else is absent
+    if number not in WRITE_ERRORS and not refused: return error
     if number == errno.EEXIST: number = errno.ENOTDIR # mkdir raises EEXIST if the parent is a file
     return OSError(f"can't write {path}: {os.strerror(number)}; make room or rights there, "
                    "or move the folder ($PERTNB_DATA, $PERTNB_RUNS)")
