@@ -207,7 +207,7 @@ ROBUST_PRESETS = dict(
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #fa58d083
 OWN_FIELDS = """batch_size micro lr lr_warm peak weight_decay average smoothing pad reflect alternate erase classifier
     width patch real real_pairs part kept codes train_steps train_step_size pixel_steps random_start
-    taught blend""".split() # those that one training may have for itself
+    taught blend early_stopping""".split() # those that one training may have for itself
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #035f3e07
 def parse_further(

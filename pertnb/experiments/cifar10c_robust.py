@@ -166,12 +166,13 @@ def recipe_of(
 ):
     "All of the settings on which a classifier and those before it depend, data, seed and set apart."
     s = settings
-    trainings = [(n, own.net(), own.training(method), own.loss(method), own.taught) for n, own in s.trainings(method)]
+    trainings = [(n, own.net(), own.training(method), own.loss(method), own.early_stopping, own.taught)
+                 for n, own in s.trainings(method)]
     begins = s.warm_start and method != "standard"
     before = [recipe_of(s.first("standard", 1), "standard")] if begins else []
     for n, (*_, taught) in enumerate(trainings):
         if taught: before += [recipe_of(s.before(method, n), m) for m in robust.choose_teachers(method) if m != method]
-    return s.n_train, trainings, before, s.warm_start, s.early_stopping
+    return s.n_train, trainings, before, s.warm_start
 
 
 @patch

@@ -328,7 +328,7 @@ def describe_log(
 ):
     "How long it took, and its best row, or its last loss if nothing chose a row."
     seconds, end = log.attrs["seconds"], f"last loss {log.loss.iloc[-1]:.2f}"
-    log = last_training(log)
+    log = last_training(log).dropna(axis=1, how="all")
     if "validation" in log: end = f"best of {len(log)} rows: {int(log.validation.idxmin()) + 1}"
     return f"{names[method]:28} {seconds:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {end}"
 
@@ -355,7 +355,8 @@ def train_on(
             teacher = MeanClassifier(*(model if m == method else teach(before, m) for m in choose_teachers(method)))
             how = how | dict(teacher=Teacher(teacher, own.taught))
         net = dict(own.net(), n_classes=n_classes)
-        model, new = train_classifier(method, train, schedule, net, pset, start, how, validation, seed, **kw)
+        aside = validation if own.early_stopping else None
+        model, new = train_classifier(method, train, schedule, net, pset, start, how, aside, seed, **kw)
         log = join_logs(log, new)
     return model, log
 
@@ -364,7 +365,7 @@ def train_methods(
     settings,   # of presets.resolve("cifar10c_robust", ...)
     methods,    # names, of METHODS
     train,      # Views of the training images
-    validation, # Views of the images set aside
+    validation, # Views of the images set aside, for early stopping
     pset,       # PerturbationSet
     n_classes,  # of the data
     seed=0,
@@ -376,7 +377,6 @@ def train_methods(
 ):
     "Classifiers by method, {method: model}; a line for each says how long it took."
     start, models, logs = None, {}, {} if logs is None else logs
-    if not settings.early_stopping: validation = None
     given = given or {}
     def train_all(settings, method, begun):
         return train_on(settings, method, teach, begun, start, train, n_classes, pset, validation, seed, **kw)
