@@ -59,6 +59,18 @@ def test_readme_table_is_that_of_05(root, readme):
     assert f"10,000 test images, clean and corrupted, and on {attacked} under attack" in said and "AutoPGD" in said and "seed 0," in said
 
 
+def test_readme_mean_is_that_of_the_rows(root, readme):
+    "The row of two classifiers as one, of their answers: all test images, each corruption as often as another."
+    with lzma.open(root / "tables/overnight/rows/mean_cifar10c_cvae_adversarial_pairs.csv.xz", "rt") as file: lines = list(csv.DictReader(file))
+    assert len(lines) == 10_000
+    shown, many = [], dict(clean=1, perturbed=12, ood=3)
+    for kind, n in many.items():
+        columns = [c for c in lines[0] if c.startswith(f"{kind} ")]
+        assert len(columns) == n
+        shown.append(f"{sum(100 * int(line[c]) for line in lines for c in columns) / n / len(lines):.1f}")
+    assert f"| the second and this, averaged | {' | '.join(shown)} | – | – |" in readme
+
+
 def read_restarts(root, row):
     "{image: the restart that broke it, 0 where none did} of a method, by its row of the table."
     method, = (m for m, name in robust.METHODS.items() if name == row)
