@@ -345,7 +345,6 @@ def spread_training(
     optimizer,   # of its module
 ):
     "Module and optimizer as accelerate prepares them for its processes, the module compiled if the schedule says so."
-    check_processes(run, accelerator.num_processes)
     module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
     return accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer)
 
@@ -394,6 +393,7 @@ def loop(
     start_keeping(run)
     step, rows, row = resume(run, optimizer)
     if accelerator.is_main_process: sweep_best(run, rows)
+    check_processes(run, accelerator.num_processes)
     hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
     module, optimizer = spread_training(run, accelerator, optimizer)
     bar = tqdm(total=run.steps * run.batch, initial=step * run.batch, unit=" samples", unit_scale=True,
