@@ -37,8 +37,8 @@ def write_error(
     number = getattr(error, "errno", None)
     inner = re.search(r"\(os error (\d+)\)", str(error)) # safetensors raises an error of its own
     if number is None and inner: number = int(inner[1])
-    path = Path(path)
-    itself = str(getattr(error, "filename", "")).startswith(str(path.with_name(f".{path.stem}-"))) # of atomic_write
+    path, named = Path(path), Path(str(getattr(error, "filename", "")))
+    itself = named.parent == path.parent and named.name.startswith(f".{path.stem}-") # of atomic_write
     refused = number == errno.ENOENT and (itself or not path.parent.is_dir()) # otherwise something else is absent
     if number not in WRITE_ERRORS and not refused: return error
     if number == errno.EEXIST: number = errno.ENOTDIR # mkdir raises EEXIST if the parent is a file

@@ -326,7 +326,7 @@ def restore_row(
     losses = list(row["losses"].to(device).unbind()) if row else []
     return sums, losses, time.perf_counter() - (float(row["seconds"]) if row else 0)
 
-
+# %% ../../nbs/api/learn/10_train.ipynb #9914a5f6
 def check_processes(
     run, # a Run
     n,   # processes
@@ -344,9 +344,11 @@ def spread_training(
     accelerator, # accelerate.Accelerator
     optimizer,   # of its module
 ):
-    "Module and optimizer as accelerate prepares them for its processes, the module compiled if the schedule says so."
+    "Module, compiled if the schedule says so, and optimizer as accelerate prepares them; a hook to remove at the end."
+    check_processes(run, accelerator.num_processes)
+    hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
     module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
-    return accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer)
+    return *accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer), hook
 
 # %% ../../nbs/api/learn/10_train.ipynb #bc6ba9ae
 def find_jump(
@@ -393,9 +395,7 @@ def loop(
     start_keeping(run)
     step, rows, row = resume(run, optimizer)
     if accelerator.is_main_process: sweep_best(run, rows)
-    check_processes(run, accelerator.num_processes)
-    hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
-    module, optimizer = spread_training(run, accelerator, optimizer)
+    module, optimizer, hook = spread_training(run, accelerator, optimizer)
     bar = tqdm(total=run.steps * run.batch, initial=step * run.batch, unit=" samples", unit_scale=True,
                disable=not progress, mininterval=2)
     sums, losses, started = restore_row(row, run.device)
