@@ -1783,6 +1783,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                     'pertnb/experiments/mnist.py'),
                                           'pertnb.experiments.mnist.MnistPoints': ( 'api/experiments/mnist.html#mnistpoints',
                                                                                     'pertnb/experiments/mnist.py'),
+                                          'pertnb.experiments.mnist.MnistPoints.caption_points': ( 'api/experiments/mnist.html#mnistpoints.caption_points',
+                                                                                                   'pertnb/experiments/mnist.py'),
                                           'pertnb.experiments.mnist.MnistPoints.coverage': ( 'api/experiments/mnist.html#mnistpoints.coverage',
                                                                                              'pertnb/experiments/mnist.py'),
                                           'pertnb.experiments.mnist.MnistPoints.covered_rows': ( 'api/experiments/mnist.html#mnistpoints.covered_rows',

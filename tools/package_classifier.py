@@ -191,7 +191,8 @@ def tabulate(section):
                f"Network {settings.classifier}, if no other is named; passes over {cards['standard']['n']:,} images: "
                f"{epochs}; the others start from the standard classifier after its first training.")
     source = provenance(section.preset, section.data, section.seed, judged, seconds, "cpu")
-    source |= dict(device=cards["standard"]["device"], precision=cards["standard"]["precision"])
+    join = lambda field: " or ".join(dict.fromkeys(card[field] for card in cards.values()))
+    source |= dict(device=join("device"), precision=join("precision"))
     section.write_table(table.drop(columns=["accuracy", "method"]), "cifar10c_robustness", source, caption)
     fig, caption = plots.radius_curves(table, names), cifar10c_plots.caption_curves(table)
     section.save_figure(fig, "cifar10c_robustness_curve", source, caption)

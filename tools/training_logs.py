@@ -66,8 +66,9 @@ def log_classifiers():
     "The log of the packaged classifiers."
     lines = ["# Classifiers of CIFAR-10, preset overnight",
              "Made from their cards by `python tools/training_logs.py`. A row per pass: loss and accuracy on the "
-             "batches as they were trained on, validation: the loss on 1,000 images set aside, by which the weights "
-             "that are kept were chosen (under noise: those of the last pass). Seconds are of one core of a busy "
+             "batches as they were trained on, validation: the loss on 1,000 images set aside (adversarial training: "
+             "on 500 of them, attacked), by which the weights that are kept were chosen; where it is missing, and "
+             "under noise, those of the last pass are kept. Seconds are of one core or two (*Machine*) of a busy "
              "machine."]
     for method, title in {**METHODS, **{f"noise_{noise}": name_noise(noise) for noise in NOISES}}.items():
         name = f"classifier_{method}"

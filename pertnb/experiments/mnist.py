@@ -344,6 +344,19 @@ class MnistPoints(MnistVerdict):
         x, x_tilde = self.draw_test("excess", self.seed, n=n)
         return x, x_tilde, self.sample_sets(x, "excess")
 
+    def caption_points(self,
+        sets,    # their name: "RTS"
+        images,  # what stands beside them: "MNIST images"
+        partner, # what a partner is called: "true noise"
+    ):
+        "Caption of random points: how much they change an image, beside a true partner (mean squared change)."
+        rows = self.excess()
+        changes, n = rows[(rows.column == "squared change") & rows.row.isin(self.rows)].value, int(rows.n.max())
+        x, x_tilde = self.draw_test("excess", self.seed, n=n)
+        return (f"Random points of the learned {sets} sets, beside {images} and {partner}. They change an image "
+                f"by {changes.min():.3g} to {changes.max():.3g}, {partner} by "
+                f"{(x_tilde - x).square().mean():.3g} (mean squared change, {n:,} test images).")
+
     def covered_rows(self):
         "The rows whose coverage is measured."
         return list(self.rows)
