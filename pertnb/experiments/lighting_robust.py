@@ -18,6 +18,7 @@ from .lighting_sets import LightingSet, choose_batch
 from .section import step
 from ..learn import segment
 from ..learn.train import Schedule
+from ..measure.judging import RESOLVED
 
 # %% ../../nbs/api/experiments/04b_lighting_robust.ipynb #659c1216
 class LightingNetworks(LightingSet):
@@ -81,11 +82,15 @@ class JudgedLights(LightingNetworks):
         rows = self.make_once("attacked", segment.evaluate_segmenter, **given)
         return self.keep(method, rows.assign(method=method))
 
+    def count_pixels(self):
+        "The rows of all methods, with the scene of each image."
+        rows = pd.concat([self.judge_network(method) for method in self.settings.methods], ignore_index=True)
+        return rows.assign(scene=self.images()[2].numpy()[rows.image], column=rows.eps.map(self.columns))
+
     @step
     def judge(self):
         "A tidy table: row, kind, column (Perturbed, and the radii), n (images), accuracy and iou in %, with errors."
-        rows = pd.concat([self.judge_network(method) for method in self.settings.methods], ignore_index=True)
-        rows["scene"] = self.images()[2].numpy()[rows.image]
+        rows = self.count_pixels()
         n, found = len(self.images()[0]), []
         for (method, kind, eps), mine in rows.groupby(["method", "kind", "eps"], sort=False):
             errors = {f"{name}_se": value for name, value in segment.jackknife_errors(mine).items()}
@@ -101,6 +106,22 @@ class JudgedLights(LightingNetworks):
         rows = self.judge()
         rows = rows[rows.kind != ("robust" if auto else "worst")]
         return rows.assign(value=rows[measure], se=rows[f"{measure}_se"])[["row", "column", "value", "se", "n"]]
+
+    def compare(self,
+        kind,   # of lights: perturbed (as given), robust (PGD), worst (AutoPGD after it)
+        column, # Perturbed, or a radius
+        first="cvae_adversarial",
+        second="mi",
+    ):
+        "One sentence: which of two methods has more pixels right, and whether its lead is more than chance."
+        rows = self.count_pixels()
+        rows = rows[(rows.kind == kind) & (rows.column == column)]
+        better, worse, p = segment.compare_scenes(rows, first, second)
+        shares = [segment.accuracy_and_iou(rows[rows.method == method])["accuracy"] for method in (first, second)]
+        ours, theirs = (f"{segment.SEGMENT_METHODS[m]} {share:.1f}%" for m, share in zip((first, second), shares))
+        how = "can't be told from" if p >= RESOLVED else "is above" if better > worse else "is BELOW"
+        return (f"{column}: {ours} {how} {theirs}: better in {better} of {rows.scene.nunique()} scenes, "
+                f"worse in {worse} (Wilcoxon's test over scenes, p = {p:.2g})")
 
 # %% ../../nbs/api/experiments/04b_lighting_robust.ipynb #df4a44c3
 class AttackedMaps(NamedTuple):

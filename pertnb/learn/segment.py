@@ -6,7 +6,7 @@
 __all__ = ['SEGMENT_METHODS', 'SEGMENT_MIXES', 'entropies_of', 'map_entropies', 'pixel_loss', 'score_maps', 'attack_maps',
            'worsen_maps', 'draw_maps', 'weigh_pixels', 'WorstLight', 'segmentation_loss', 'train_segmenter',
            'count_rows', 'accuracy_and_iou', 'evaluate_segmenter', 'jackknife', 'jackknife_errors', 'jackknife_mean',
-           'count_votes', 'certify_maps', 'certified_share']
+           'compare_scenes', 'count_votes', 'certify_maps', 'certified_share']
 
 # %% ../../nbs/api/learn/22_segment.ipynb #ae0a599c
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from scipy.stats import wilcoxon
 from ..core import memo
 from ..attack.attack import Ball, SearchState, check_logits, find_classes, maximise, pgd
 from ..attack.strong import AutoState
@@ -270,6 +271,19 @@ def jackknife_mean(
     others = np.asarray(scene) != np.unique(scene)[:, None] # images of other scenes (scenes, n)
     left = np.asarray(values) @ others.T / np.maximum(others.sum(1), 1)
     return jackknife(np.moveaxis(left, -1, 0))
+
+
+def compare_scenes(
+    rows,   # of counts, with the columns scene and method
+    first,  # method
+    second, # ... that it is compared with
+):
+    "Scenes in which a larger share of the pixels is right by the first, by the second, and p of Wilcoxon's test."
+    by = rows.groupby(["scene", "method"])[["hit", "missed"]].sum()
+    right = (by.hit / (by.hit + by.missed)).unstack("method")
+    gain = (right[first] - right[second]).dropna() # of each scene: images of one scene are not independent
+    p = float(wilcoxon(gain).pvalue) if gain.any() else 1.
+    return int((gain > 0).sum()), int((gain < 0).sum()), p
 
 # %% ../../nbs/api/learn/22_segment.ipynb #64ee0eba
 def count_votes(
