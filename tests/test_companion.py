@@ -13,6 +13,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from scipy.stats import binomtest
+from statsmodels.stats.multitest import multipletests
 
 import pertnb
 from pertnb.learn import robust, segment
@@ -153,6 +154,20 @@ def test_what_the_quartiles_do_not_decide(root, readme):
         assert f"worst case p ≥ {at_least(chance['worst'])}, PGD p ≥ {at_least(chance['robust'])}" in said, method
         least += chance.values()
     assert f"neither can be told from training on corruptions (p ≥ {at_least(min(least))})" in " ".join(readme.split())
+
+
+LOGGED = re.compile(r"^\| (robust|worst) ([\d.]+) \| (\d+) \| [\d.]+ \| [\d.]+ \| (\d+) \| (\d+) \| (\S+) \| (\S+) \|$", re.M)
+
+
+def test_log_of_further_trainings_agrees_with_its_counts(root):
+    "Every p-value under attack is McNemar's of the two counts beside it, and Holm's correction is that of its table."
+    tables = [found for part in (root / "logs/taught_overnight.md").read_text(encoding="utf-8").split("\n\n") if (found := LOGGED.findall(part))]
+    assert len(tables) >= 15 and {len(table) for table in tables} == {8}
+    for table in tables:
+        counts = [(int(after), int(before)) for _, _, _, after, before, _, _ in table]
+        chance = [binomtest(after, after + before).pvalue if after + before else 1. for after, before in counts]
+        assert [f"{p:.2g}" for p in chance] == [line[5] for line in table]
+        assert [f"{p:.2g}" for p in multipletests(chance, method="holm")[1]] == [line[6] for line in table]
 
 
 def test_readme_counts_what_the_scoreboard_has(root, readme):

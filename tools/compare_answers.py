@@ -5,12 +5,14 @@
 With --corruptions a second table follows, the accuracies on each corruption. Both files are of tables/overnight/rows,
 of this or an earlier commit (git show COMMIT:FILE > BEFORE.csv.xz). Attacks are compared on images that both files
 attacked at the same radii: what breaks an image at one radius breaks it at all larger ones, so that an image attacked
-at the quartiles as well withstands less at the full radius than one attacked there alone.
+at the quartiles as well withstands less at the full radius than one attacked there alone. Their p-values stand beside
+those after Holm's correction for all tests under attack.
 """
 import argparse
 import sys
 
 import pandas as pd
+from statsmodels.stats.multitest import multipletests
 
 from package_classifier import ATTACKED, ORDER, keep_common, read_answers  # beside this file
 from pertnb.measure import judging
@@ -36,6 +38,14 @@ def read_both(paths):
     return fair
 
 
+def correct_attacks(lines):
+    "Set the column Holm of the lines of attacks: their p-values, corrected for being so many tests."
+    attacked = [line for line in lines if line["what"].startswith(ATTACKED)]
+    if not attacked: return
+    _, corrected, _, _ = multipletests([line["chance"] for line in attacked], method="holm")
+    for line, p in zip(attacked, corrected): line["Holm"] = f"{p:.2g}"
+
+
 def compare(rows):
     "A line per kind and radius: images, accuracies before and after (%), right after or before alone, McNemar's p."
     lines = []
@@ -45,8 +55,9 @@ def compare(rows):
         wins, losses, p = judging.count_wins(part.after, part.before)
         told = f"{wins}", f"{losses}", f"{p:.2g}"
         if part.corruption.nunique() > 1: told = "–", "–", "–"  # the answers of an image are not independent
-        lines.append(line | dict(zip(("after alone", "before alone", "p"), told)))
-    return pd.DataFrame(lines).sort_values("order", kind="stable").drop(columns="order").set_index("what")
+        lines.append(line | dict(zip(("after alone", "before alone", "p"), told), Holm="–", chance=p))
+    correct_attacks(lines)
+    return pd.DataFrame(lines).sort_values("order", kind="stable").drop(columns=["order", "chance"]).set_index("what")
 
 
 def compare_corruptions(rows):
