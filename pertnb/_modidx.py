@@ -802,6 +802,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                 'pertnb/data/illumination.py')},
             'pertnb.data.images': { 'pertnb.data.images.class_names': ('api/data/data.html#class_names', 'pertnb/data/images.py'),
                                     'pertnb.data.images.download': ('api/data/data.html#download', 'pertnb/data/images.py'),
+                                    'pertnb.data.images.find_cached': ('api/data/data.html#find_cached', 'pertnb/data/images.py'),
                                     'pertnb.data.images.find_source': ('api/data/data.html#find_source', 'pertnb/data/images.py'),
                                     'pertnb.data.images.find_split_fault': ('api/data/data.html#find_split_fault', 'pertnb/data/images.py'),
                                     'pertnb.data.images.is_image': ('api/data/data.html#is_image', 'pertnb/data/images.py'),

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['CIFAR10_CLASSES', 'CLASSES', 'STAND_INS', 'TORCHVISION', 'SPLIT_FILES', 'SIZES', 'class_names', 'read_image',
            'is_image', 'read_folders', 'torchvision_class', 'read_torchvision', 'find_source', 'stamp_split',
-           'download', 'read_split', 'find_split_fault', 'load_split', 'random_pixels', 'random_images', 'load_images',
-           'published_order', 'resolve_data']
+           'download', 'read_split', 'find_cached', 'find_split_fault', 'load_split', 'random_pixels', 'random_images',
+           'load_images', 'published_order', 'resolve_data']
 
 # %% ../../nbs/api/data/02_data.ipynb #9c7e2e52
 import os
@@ -181,6 +181,15 @@ def read_split(
     return *read_folders(Path(root) / name / split, CLASSES[name], shape), info
 
 # %% ../../nbs/api/data/02_data.ipynb #07098b2e
+def find_cached(
+    name,  # "cifar10" or "mnist"
+    split, # "train" or "test"
+    root,  # folder of the data sets
+):
+    "Where the images and the labels of a split are kept in their final form."
+    return [Path(root) / "cache" / f"{name}-{split}-{part}.npy" for part in ("images", "labels")]
+
+
 def find_split_fault(
     files, # of images and of labels
     stamp, # of the files that they are made from
@@ -197,7 +206,7 @@ def load_split(
     root,  # folder of the data sets
 ):
     "Images and labels of a split, memory-mapped from ROOT/cache; made there first, or again, if need be."
-    files = [Path(root) / "cache" / f"{name}-{split}-{part}.npy" for part in ("images", "labels")]
+    files = find_cached(name, split, root)
     fault = find_split_fault(files, stamp_split(name, split, root))
     if fault is None: return tuple(map(open_array, files))
     try: images, labels, info = read_split(name, split, root)
@@ -259,7 +268,7 @@ def published_order(
 ):
     "Whether `load_images` gives the images in the published order, as torchvision's layout does."
     root = Path(root or data_root())
-    cached = root / "cache" / f"{name}-{split}-images.json"
+    cached = find_cached(name, split, root)[0].with_suffix(".json")
     return (read_info(cached).get("source") if cached.exists() else find_source(name, root)) == "torchvision"
 
 # %% ../../nbs/api/data/02_data.ipynb #07b4a4fa
@@ -277,7 +286,8 @@ def resolve_data(
         return name
     wanted = auto if name == "auto" else name
     if find_probe(): return wanted
-    try: found = find_source(wanted, root) or download(wanted, root) and "download"
+    def is_cached(): return all(find_split_fault(find_cached(wanted, s, root), None) is None for s in SPLITS)
+    try: found = find_source(wanted, root) or (is_cached() and "cache") or (download(wanted, root) and "download")
     except FileNotFoundError as error:
         if name != "auto": raise
         print(f"data: {STAND_INS[wanted][1]}, because {error}")

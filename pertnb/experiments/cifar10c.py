@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from ..corruptions import TRAIN
 from ..attack.strong import PIXEL_EPS
 from ..core.checks import check_known
-from .presets import Source, check_element, experiment
+from .presets import Source, check_element, check_works, experiment
 from .section import AS_PRINTED, FigureSettings, MendSettings, PgdSettings, QualitySettings
 from .section import RiskSettings, TrainAttackSettings, VoteSettings
 
@@ -266,6 +266,8 @@ class Trainings(FurtherTrainings):
         for name in texts: check_known("parameter", name, OWN_FIELDS)
         kinds = {f.name: f.type for f in fields(self)}
         values = {name: check_element(name, kinds[name], text) for name, text in texts.items()}
+        usual = {preset: {k: v for k, v in given.items() if k != "further"} for preset, given in ROBUST_PRESETS.items()}
+        check_works(type(self), usual, values)
         return replace(self, further=(), **values)
 
     def trainings(self, method):
