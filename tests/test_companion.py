@@ -156,6 +156,41 @@ def test_what_the_quartiles_do_not_decide(root, readme):
     assert f"neither can be told from training on corruptions (p ≥ {at_least(min(least))})" in " ".join(readme.split())
 
 
+ROWS = "tables/overnight/rows"
+
+
+def tell_gains(root, first, second, kinds, digits=1):
+    "How much larger a share of its images the first is right on than the second, with a 95% interval over images: [text]."
+    answers = [pd.read_csv(root / ROWS / f"{name}.csv.xz", index_col="image") for name in (first, second)]
+    told = []
+    for kind in kinds:
+        means = [100 * at[[c for c in at if c.startswith(f"{kind} ")]].mean(axis=1) for at in answers]
+        gain = means[0] - means[1]
+        assert len(gain) == 10_000 and gain.notna().all()
+        told.append(f"{gain.mean():.{digits}f} ± {1.96 * gain.std() / len(gain)**.5:.{digits}f}")
+    return told
+
+
+def test_05_says_what_the_rows_give(root):
+    "Both trainings in the set beside training on corruptions, here and in the paper, and two classifiers as one."
+    said = " ".join("".join("".join(cell["source"]) for cell in
+                            json.loads((root / "nbs/05_cifar10c_robust.ipynb").read_text(encoding="utf-8"))["cells"]).split())
+    names, kinds = [robust.METHODS[m] for m in ("cvae_augmentation", "cvae_adversarial")], ("perturbed", "ood")
+    (a, c), (b, d) = (tell_gains(root, "classifier_cifar10c", f"classifier_{m}", kinds) for m in ("cvae_augmentation", "cvae_adversarial"))
+    assert f"Here they are less accurate, by {a} and {b}, and by {c} and {d}" in said
+    paper, numbers = PAPER["cifar10c_robustness"], []
+    for column in ("Perturbed", "OOD"):
+        numbers.append([f"{paper[name][column] - paper[METHODS['on corruptions']][column]:.1f}" for name in names])
+    (a, b), (c, d) = numbers
+    assert f"by {a} and {b} points on the corruptions that were trained on, and by {c} and {d} on the others" in said
+    below = [[f"{paper[name][column] - float(value(root, 'tables/overnight/cifar10c_robustness.csv', name, column)):.1f}" for name in names]
+             for column in ("Perturbed", "OOD")]
+    assert "(by {} and {} points) and on the others (by {} and {})".format(*below[0], *below[1]) in said
+    mean, pairs = "mean_cifar10c_cvae_adversarial_pairs", "classifier_cvae_adversarial_pairs"
+    gains = tell_gains(root, mean, pairs, ("clean", "perturbed", "ood"))
+    assert "{}, {} and {} points more than the better of the two".format(*gains) in said, gains
+
+
 LOGGED = re.compile(r"^\| (robust|worst) ([\d.]+) \| (\d+) \| [\d.]+ \| [\d.]+ \| (\d+) \| (\d+) \| (\S+) \| (\S+) \|$", re.M)
 
 
