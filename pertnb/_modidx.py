@@ -295,6 +295,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                               'pertnb/core/device.py'),
                                     'pertnb.core.device.leave_inference_mode': ( 'api/core/device.html#leave_inference_mode',
                                                                                  'pertnb/core/device.py'),
+                                    'pertnb.core.device.read_own_setting': ( 'api/core/device.html#read_own_setting',
+                                                                             'pertnb/core/device.py'),
                                     'pertnb.core.device.training_autocast': ( 'api/core/device.html#training_autocast',
                                                                               'pertnb/core/device.py'),
                                     'pertnb.core.device.training_precision': ( 'api/core/device.html#training_precision',
