@@ -3513,6 +3513,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                       'pertnb/report/scoreboard.py'),
                                           'pertnb.report.scoreboard.count_verdicts': ( 'api/report/scoreboard.html#count_verdicts',
                                                                                        'pertnb/report/scoreboard.py'),
+                                          'pertnb.report.scoreboard.find_margin': ( 'api/report/scoreboard.html#find_margin',
+                                                                                    'pertnb/report/scoreboard.py'),
                                           'pertnb.report.scoreboard.find_reason': ( 'api/report/scoreboard.html#find_reason',
                                                                                     'pertnb/report/scoreboard.py'),
                                           'pertnb.report.scoreboard.find_tables': ( 'api/report/scoreboard.html#find_tables',
