@@ -285,7 +285,7 @@ CASES = {
     "rows missing": (lambda d: stored.read_rows(d / "none.csv"), F, "no rows at"),
     "rows a folder": (lambda d: stored.read_rows(d), F, "no rows at"),
     **{f"rows {name}": (lambda d, name=name: stored.read_rows(d / f"{name}.csv"), V, "holds no rows that can be read") for name in ("ragged", "zero", "bytes")},
-    "rows with other columns": (lambda d: stored.append_rows(d / "rows.csv", ROWS[["image"]]), V, "has columns image, correct, not image"),
+    "rows with other columns": (lambda d: stored.join_rows(ROWS, ROWS[["image"]], d / "rows.csv"), V, "has columns image, correct, not image"),
     "rows a list": (lambda d: stored.write_rows(d / "new.csv", [1]), V, "rows must be a DataFrame, got list"),
     "rows under a file": (lambda d: stored.write_rows(d / "file" / "rows.csv", ROWS), OSError, "rows.csv: Not a directory"),
     "rows to summarise": (lambda d: judging.summarise(ROWS), V, "method, kind, eps, corruption missing from image, correct"),

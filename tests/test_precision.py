@@ -64,6 +64,7 @@ REPORTED = {
     "evaluate_set": lambda p, m, x, t, y: quality.evaluate_set(p, x, t, make_generator("quality"), 3, 2).to_dict("list"),
     "nearest": lambda p, m, x, t, y: dict(nearest=quality.measure_nearest(p, x, t, 3)),
     "is_correct": lambda p, m, x, t, y: dict(correct=judging.is_correct(m, x, y)),
+    "sample": lambda p, m, x, t, y: dict(points=p.sample(x, 2, make_generator("sample"))),
     "latent_norms": lambda p, m, x, t, y: dict(norms=sets.latent_norms(p, *in_bytes(x, t))),
     "posterior_moments": lambda p, m, x, t, y: dict(errors=set_bounds.posterior_moments(p, x, t, make_generator("moments"), 2)[2].tolist()),
     "measure_random_errors": lambda p, m, x, t, y: dict(errors=set_bounds.measure_random_errors(p, x, t, make_generator("errors"), 2).tolist()),

@@ -17,6 +17,7 @@ import torch
 from package_set import measure_set  # beside this file
 from restart_attacks import CHUNK, attack_again  # beside this file
 from pertnb.attack.attack import cross_entropy, pgd
+from pertnb.core.device import full_precision
 from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.experiments import presets
@@ -90,6 +91,7 @@ def measure_detail(change):
     return (torch.fft.fft2(change).abs().square() * fine).flatten(-3).mean(-1) / fine.numel()
 
 
+@full_precision()
 def measure_change(section, model, test, steps=50):
     "{name: number} of the worst points of test images (Views) at the full radius, by PGD from random starts; of views."
     x, y, pset = pairs.to_float(test.images[test.index]), test.labels[test.index], section.pset

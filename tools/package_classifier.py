@@ -19,7 +19,7 @@ from dataclasses import asdict
 import pandas as pd
 
 from pertnb.core.files import atomic_write
-from pertnb.core.paths import package_root, provenance, tables_dir
+from pertnb.core.paths import ORIGIN, package_root, provenance, tables_dir
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c import RobustSettings
 from pertnb.experiments.cifar10c_certified import NOISES, Cifar10C
@@ -130,7 +130,7 @@ def save(section, name, model, log, net, bare=False, **card):
     net = dict(net, n_classes=section.n_classes)
     source = provenance("overnight", "cifar10", section.seed, len(train), log.attrs["seconds"], section.device)
     path = package_root() / "weights" / f"classifier_{name}.safetensors"
-    about = {k: source[k] for k in ("preset", "data", "seed", "n", "commit", "seconds", "device")}
+    about = {k: source[k] for k in ORIGIN if k != "precision"}
     if not bare: save_classifier(model, net, path, half=True, method=name, **about)
     known = lambda r: {k: round(v, 6) for k, v in r.items() if not pd.isna(v)}  # one that was taught has no accuracy
     rows = [known(r) for r in log.to_dict("records")]

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from pertnb.core.files import atomic_write, read_tensors
-from pertnb.core.paths import package_root, provenance
+from pertnb.core.paths import ORIGIN, package_root, provenance
 from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.experiments import presets
@@ -140,8 +140,7 @@ def tabulate(card):
     numbers += [dict(column=metric, value=found["mean"], se=found["se"]) for metric, found in card["test"].items()]
     caption = (f"Quality of the packaged set, mended, on {n:,} test images and {len(card['corruptions'])} corruptions "
                "(means; standard errors over images in the CSV file). The sets of other pairs were not run.")
-    source = {k: (card | card["measured"] | dict(n=n))[k]
-              for k in ("preset", "data", "seed", "n", "commit", "seconds", "device", "precision")}
+    source = {k: (card | card["measured"] | dict(n=n))[k] for k in ORIGIN}
     numbers = pd.DataFrame(numbers).assign(row=row, n=n)[["row", "column", "value", "se", "n"]]
     paper = {row: tables.PAPER[stem][row]}
     tables.write_table(numbers, stem, card["preset"], source, paper, caption, digits=None)
@@ -175,8 +174,8 @@ def main():
                 validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
     source = provenance("overnight", "cifar10", settings.seed, len(fit), sum(seconds.values()), "cpu", **more)
     source["device"] = f"CPU, {args.threads} threads"
-    kept = "preset", "data", "seed", "n", "commit", "seconds", "device", "precision", "views_digest"
-    pset.info = pset.info | {k: source[k] for k in kept} | dict(mended=[*before, pset.info["mended"]])
+    kept = {k: source[k] for k in (*ORIGIN, "views_digest")}
+    pset.info = pset.info | kept | dict(mended=[*before, pset.info["mended"]])
     pset.save(path, half=True)
     pset = sets.load_set(path)  # what is measured is what ships: weights rounded to half precision
     test = pairs.load_views("cifar10", "test", n=args.n_test)

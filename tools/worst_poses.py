@@ -25,7 +25,7 @@ from pertnb.experiments import presets
 from pertnb.experiments.mnist_rts import MnistRts
 from pertnb.measure.judging import is_correct
 from pertnb.learn.train import Schedule, fit
-from pertnb.learn.truth import DigitNet, draw_digits, is_correct_at_worst
+from pertnb.learn.truth import N_POSES, DigitNet, draw_digits, is_correct_at_worst
 from pertnb.report.tables import markdown_table
 
 BATCH, LR = 128, 2e-3
@@ -52,7 +52,7 @@ def train(section, draws, passes, width):
 
 
 def judge(model, test, seed):
-    "Whether each test image is right: clean, under a random true pose, under the worst of 875."
+    "Whether each test image is right: clean, under a random true pose, under the worst of the grid."
     x, x_tilde, _ = draw_true_pairs(test, test.index, make_generator("judge", seed))
     y = test.labels[test.index]
     worst = is_correct_at_worst(model, test)
@@ -62,7 +62,7 @@ def judge(model, test, seed):
 def describe(rows, n, source):
     "The log, in Markdown."
     table = rows.set_axis(["a random pose" if k == 1 else f"the worst of {k} poses" for k in rows.draws])
-    names = dict(passes="passes", width="width", clean="clean", random="random true pose", worst="worst of 875",
+    names = dict(passes="passes", width="width", clean="clean", random="random true pose", worst=f"worst of {N_POSES}",
                  interval="95% interval")
     shown = table[list(names)].rename(columns=names)
     return f"""# Digits under the worst true pose
@@ -70,7 +70,7 @@ def describe(rows, n, source):
 Made by `python tools/worst_poses.py`: data mnist, seed {source["seed"]}, {n:,} test images, float32,
 {source["device"]}, commit {source["commit"]}. Of the classifiers of notebook 02 that had 3 passes in the
 set of the text's or the released network (preset overnight, nearest pixel), only the one trained on true poses
-withstands the worst of 875 true poses of a digit, on a tenth of the images. Is the learned set to blame?
+withstands the worst of {N_POSES} true poses of a digit, on a tenth of the images. Is the learned set to blame?
 Here none takes part: at each step, a training takes the worst of so many
 true poses of each image, drawn at random. *Width*: channels of the first of two convolutions; 02 has 16. Batches of
 {BATCH}, peak of the rate {LR}; accuracies in %.

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 import torch.nn as nn
 from fastcore.basics import patch
+from ..core.device import full_precision
 from ..core.paths import runs_dir
 from ..data.affine import draw_true_pairs, true_pairs
 from ..data.images import resolve_data
@@ -308,7 +309,7 @@ def measure_painted(self: Bounds):
     for name, one in (("set", pset), ("painted", paint_beyond(pset, torch.tensor(active, device=self.device), r))):
         random = set_bounds.measure_random_errors(one, x, x_tilde, make_generator("painted", s.seed), s.n_points)
         least = theory.necessary_subset(one, x, x_tilde, s.pgd_steps)
-        point = one.perturb(views[0].to(self.device), end.to(self.device)).cpu()
+        with full_precision(): point = one.perturb(views[0].to(self.device), end.to(self.device)).cpu()
         rows.append(dict(row=name, pgd_ae=least.mean() / x[0].numel(), eae=random.mean() / x[0].numel(),
                          excess=float(distance_to_views(point, views).mean())))
     found = pd.DataFrame(rows)

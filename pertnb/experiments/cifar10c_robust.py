@@ -373,8 +373,9 @@ def find_broken(self: RobustCifar10C,
     names, pset = class_names(self.data), self.set(self.robust)
     images, labels = self.test_images(min(self.robust.n_quartiles, self.robust.n_test))
     x, model = to_float(images), self.classifiers(self.methods(), self.seed)[0][method]
-    adversarial = pset.perturb(x, u[:len(x)])
-    with full_precision(), torch.no_grad(): before, after = (model(a).argmax(1) for a in (x, adversarial))
+    with full_precision(), torch.no_grad():
+        adversarial = pset.perturb(x, u[:len(x)])
+        before, after = (model(a).argmax(1) for a in (x, adversarial))
     broken = ((before == labels) & (after != before)).nonzero().squeeze(1)
     said = [[names[k] for k in p[broken].tolist()] for p in (before, after)]
     return x[broken], adversarial[broken], said
@@ -403,10 +404,11 @@ def walk(self: RobustCifar10C,
     x = to_float(test.images[test.index])
     i = x[:20].std((1, 2, 3)).argmax()[None] # an image with some contrast
     real = [to_float(test.corrupted[test.names.index(c), test.index[i]]) for c in marks]
-    a, b, c = (project(pset.encode(x[i], r), pset.eps) for r in real)
     share = torch.linspace(0, 1, 5, device=self.device)[:, None]
-    u = torch.cat([a + share * (b - a), (b + share * (c - b))[1:]])
-    return x[i], pset.perturb(x[i].expand(9, -1, -1, -1), u)
+    with full_precision():
+        a, b, c = (project(pset.encode(x[i], r), pset.eps) for r in real)
+        u = torch.cat([a + share * (b - a), (b + share * (c - b))[1:]])
+        return x[i], pset.perturb(x[i].expand(9, -1, -1, -1), u)
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #ee01758f
 CLAIMS = (("cvae_adversarial", "cvae_augmentation"), ("cvae_augmentation", "cifar10c"), ("cifar10c", "standard"))

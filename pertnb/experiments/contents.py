@@ -11,6 +11,7 @@ __all__ = ['REAL', 'SHARES', 'COVER_STEPS', 'Searched', 'SearchedSection', 'choo
 from typing import NamedTuple
 import pandas as pd
 import torch
+from ..core.device import full_precision
 from ..core.random import make_generator
 from ..data.pairs import to_float
 from .section import Section, step
@@ -65,7 +66,7 @@ class SearchedSection(Section):
         "Images (n, C, H, W), and {aim: the points (n, C, H, W) of their sets that were found}."
         pset, x, *_ = self.searched(row)
         x, found = to_float(x[:n].to(self.device)), self.extremes(row).u
-        return x, {aim: pset.perturb(x, u[:n].to(self.device)) for aim, u in found.items()}
+        with full_precision(): return x, {aim: pset.perturb(x, u[:n].to(self.device)) for aim, u in found.items()}
 
 # %% ../../nbs/api/experiments/01b_contents.ipynb #11e5b002
 REAL = "Real perturbations"

@@ -12,6 +12,7 @@ import math
 import pandas as pd
 import torch
 from fastcore.basics import patch
+from ..core.device import full_precision
 from ..core.paths import runs_dir
 from ..core.random import make_generator
 from ..data.pairs import PAIRINGS, evaluation_pairs, load_views, split_by_seed, to_float
@@ -322,6 +323,7 @@ def draw_points(self: CorruptionSets,
 
 
 @patch
+@full_precision()
 def walk(self: CorruptionSets):
     "x, {corruption: real images}, nine decoded points of the way, and {corruption: % of its change that is lost}."
     n = min(6, self.settings.n_show)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 import pandas as pd
 import torch
+from ..core.device import full_precision
 from ..core.paths import runs_dir
 from ..core.random import make_generator
 from ..data.illumination import FRONTAL, N_LIGHTS
@@ -268,10 +269,11 @@ class ShownLights(SearchedLights):
         order = lambda scene: torch.randperm(N_LIGHTS, generator=make_generator("three", self.seed, int(scene)))
         three = torch.stack([order(scene)[:3] for scene in self.shown])
         real = torch.stack([self.show_under(three[:, k]) for k in range(3)])
-        u = [project(pset.encode(x, r), pset.eps) for r in real]
-        ways = [torch.lerp(a, b, w) for a, b in zip(u, u[1:]) for w in (0, .33, .67)]
-        at = pset.at(x)
-        return Walk(x, real, torch.stack([at(v) for v in (*ways, u[2])]))
+        with full_precision():
+            u = [project(pset.encode(x, r), pset.eps) for r in real]
+            ways = [torch.lerp(a, b, w) for a, b in zip(u, u[1:]) for w in (0, .33, .67)]
+            at = pset.at(x)
+            return Walk(x, real, torch.stack([at(v) for v in (*ways, u[2])]))
 
 # %% ../../nbs/api/experiments/04a_lighting_sets.ipynb #716817d9
 class RealScene(ShownLights):
@@ -310,5 +312,6 @@ class RealScene(ShownLights):
         pset, (x, x_tilde, _, light) = self.learn(self.last)[0], self.pair_real()
         few = torch.arange(0, len(x), max(1, len(x) // n))[:n]
         x, x_tilde = (to_float(t[few].to(self.device)) for t in (x, x_tilde))
-        near = quality.find_nearest_points(pset, x, x_tilde, self.settings.pgd_steps)
-        return x, pset.perturb(x, near.u), x_tilde, light[few].tolist()
+        with full_precision():
+            near = quality.find_nearest_points(pset, x, x_tilde, self.settings.pgd_steps)
+            return x, pset.perturb(x, near.u), x_tilde, light[few].tolist()

@@ -18,6 +18,7 @@ from ..data.affine import TRUTHS, draw_true_pairs, frame, nearest_rts
 from .mnist import MNIST_PAPER, MNIST_SMOKE, GridPart, Mnist, MnistSettings
 from .presets import experiment
 from .section import AS_PRINTED
+from ..learn.truth import N_POSES, RTS_ANGLES, RTS_PLACES, RTS_SCALES
 from ..measure.quality import METRICS, tabulate_seeds
 from ..report.tables import PAPER
 from ..sets.sets import project
@@ -89,14 +90,14 @@ class RtsSettings(OpenSettings, MnistSettings):
 # %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #0181031b
 def rts_points():
     "The two parts of the grid: {kind: list of angle, scale, pixels right, pixels down}."
-    angles, scales, places = (-45., -30., -15., 0., 15., 30., 45.), (.7, .85, 1., 1.15, 1.3), (-7., -4., 0., 4., 7.)
+    angles, scales, places = sorted(RTS_ANGLES), sorted(RTS_SCALES), sorted(RTS_PLACES)
     return {"turn": [(angle, scale, 0., 0.) for scale in scales for angle in angles],
             "place": [(0., 1., right, down) for down in places for right in places]}
 
 # %% ../../nbs/api/experiments/02b_mnist_rts.ipynb #9e226c61
 class RtsRows(Mnist):
     "The rows of the table, and what its caption says of them."
-    noun = "perturbation of 875" # what the worst true perturbation is called in a caption
+    noun = f"perturbation of {N_POSES}" # what the worst true perturbation is called in a caption
 
     @property
     def stem(self): return super().stem + end_stem(self.settings.network)

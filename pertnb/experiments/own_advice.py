@@ -165,7 +165,7 @@ def advise_on_worth(
     if unfinished:
         return (f"Nothing is decided yet: {', '.join(unfinished)} still improved in the last round; "
                 "raise rounds or images_seen.")
-    if p >= .05:
+    if p >= judging.RESOLVED:
         return (f"Whether the learned set is worth it is not decided: {learned} alone is right on {won} images, "
                 f"{plain} alone on {lost}, which may be chance. More test images would tell.")
     if won < lost: return f"The learned set is not worth it here: use {plain}."

@@ -51,8 +51,8 @@ def measure_accuracy(
         correct = is_correct(model, images, views.labels[i])
         columns = dict(kind=kind, corruption=corruption, image=i.cpu().numpy(), correct=correct.cpu().numpy())
         return pd.DataFrame(columns)
-    _, _, i, c = evaluation_pairs(views)
-    parts = [rows(kind, [views.names[j] for j in c.tolist()], views.gather(i, c.to(i.device) + 1), i)]
+    _, x_tilde, i, c = evaluation_pairs(views)
+    parts = [rows(kind, [views.names[j] for j in c.tolist()], x_tilde, i)]
     if clean: parts.insert(0, rows("clean", "none", views.images[views.index], views.index))
     return pd.concat(parts, ignore_index=True).assign(eps=0.0)
 

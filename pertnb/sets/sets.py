@@ -270,6 +270,7 @@ def at(
     return points
 
 
+@full_precision()
 @torch.no_grad()
 def sample(
     pset,     # PerturbationSet

@@ -19,9 +19,9 @@ from .. import corruptions
 from ..attack import attack
 from ..certify import smoothing
 from ..certify.votes import Noisy
-from ..core.device import training_autocast, widen_outputs
+from ..core.device import full_precision, training_autocast, widen_outputs
 from ..core.paths import runs_dir
-from ..core.rows import append_rows, read_rows, write_rows
+from ..core.rows import read_rows, write_rows
 from ..data import affine
 from ..data.images import load_images
 from ..data.pairs import PairsOf, draw_pairs, load_views, to_float
@@ -219,7 +219,7 @@ def race_evaluation_attack(self: Benchmarks):
     plainly = lambda: self.models.attack(contiguous, y, radius, steps, radius / 20)
     ours = lambda: attack.attack_classifier(self.pset, model, x, y, radius, steps)
     u = plainly()
-    with torch.no_grad(): right = self.models.classifier(self.pset.perturb(x, u)).argmax(1) == y
+    with full_precision(), torch.no_grad(): right = self.models.classifier(self.pset.perturb(x, u)).argmax(1) == y
     plain_share, our_share = 100 * right.float().mean(), 100 * ours().correct.float().mean()
     line = self.compare("Latent PGD step in evaluation", "step", plainly, ours, steps, steps)
     return (f"still right after {steps} steps at radius {radius:.1f}: plain {plain_share:.0f}%, ours {our_share:.0f}%\n"
@@ -341,12 +341,10 @@ def profile_call(
 def profile(self: Benchmarks,
     path, # whose way of the library is profiled; "Corruptions": all of them
 ):
-    "Write the shares of a path, one row per kind; returns them with a sentence."
+    "Shares of a path's time by kind of operator, a sorted Series, and a sentence."
     many = self.views.images[:self.settings.n_images].contiguous()
     corrupt_all = lambda: [corruptions.corrupt(name, many, 5, make_generator("race")) for name in plain.PLAIN_WAYS]
     shares, operator, longest = profile_call(corrupt_all if path == "Corruptions" else self.ours[path])
-    rows = pd.DataFrame(dict(path=path, kind=shares.index, share=shares.to_numpy()))
-    append_rows(self.folder/"profile.csv", rows)
     (a, first), (b, second), (c, third) = list(shares.items())[:3]
     return shares, (f"{path}: limited by {a} ({100 * first:.0f}% of the time), then {b} ({100 * second:.0f}%) "
                     f"and {c} ({100 * third:.0f}%); the longest operator is {operator} ({100 * longest:.0f}%).")
