@@ -2653,6 +2653,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                           'pertnb/learn/parallel.py'),
                                        'pertnb.learn.parallel.gather_parts': ( 'api/learn/parallel.html#gather_parts',
                                                                                'pertnb/learn/parallel.py'),
+                                       'pertnb.learn.parallel.keep_layers': ( 'api/learn/parallel.html#keep_layers',
+                                                                              'pertnb/learn/parallel.py'),
                                        'pertnb.learn.parallel.share': ('api/learn/parallel.html#share', 'pertnb/learn/parallel.py'),
                                        'pertnb.learn.parallel.share_batch_norm': ( 'api/learn/parallel.html#share_batch_norm',
                                                                                    'pertnb/learn/parallel.py')},

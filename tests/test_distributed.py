@@ -25,6 +25,11 @@ def test_processes_share_a_run(curves):
     assert curves[2][0]["logs"] == curves[2][1]["logs"]
 
 
+def test_same_network(curves):
+    "The networks that are returned are of the same classes: what is computed with them has the same key, whoever trained them."
+    assert curves[2][0]["networks"] == curves[2][1]["networks"] == curves[1][0]["networks"]
+
+
 @pytest.mark.parametrize("name", ["cvae", "cifar10c", "cvae_augmentation", "cvae_adversarial", "kept", "mended"])
 def test_same_curve(curves, name):
     "Every number that is logged, at every step; sums of another order let the curves drift apart, the faster the larger the rate."

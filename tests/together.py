@@ -10,6 +10,7 @@ import torch
 torch.set_num_threads(1)
 
 from pertnb.data import pairs
+from pertnb.core.keys import Code, describe_input
 from pertnb.learn import learn, mend, robust, train
 from pertnb.models import cvae, nets
 from pertnb.data.pairs import Views
@@ -47,11 +48,12 @@ def trainings():
 if __name__ == "__main__":
     os.environ["PERTNB_RUNS"] = sys.argv[1]
     os.environ["PERTNB_BF16"] = "0" # sums of another order differ by 1e-7 in float32, by 1e-2 in bf16
-    logs = {}
+    logs, networks = {}, {}
     for name, (build, loss, index, schedule) in trainings().items():
-        _, log = train.fit(name, build, loss, index, schedule, device="cpu", progress=False, log_every=1)
+        module, log = train.fit(name, build, loss, index, schedule, device="cpu", progress=False, log_every=1)
         logs[name] = log.drop(columns=["seconds", "samples_per_s"]).to_dict("list")
+        networks[name] = describe_input(module, Code())["parts"] # all that a key says of it but its weights
     from accelerate import PartialState
     state = PartialState()
-    Path(sys.argv[1], f"logs{state.process_index}.json").write_text(json.dumps(dict(processes=state.num_processes, logs=logs)))
+    Path(sys.argv[1], f"logs{state.process_index}.json").write_text(json.dumps(dict(processes=state.num_processes, logs=logs, networks=networks)))
     state.destroy_process_group()
