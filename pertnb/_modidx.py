@@ -31,6 +31,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                               'pertnb/attack/attack.py'),
                                       'pertnb.attack.attack.cross_entropy': ( 'api/attack/attack.html#cross_entropy',
                                                                               'pertnb/attack/attack.py'),
+                                      'pertnb.attack.attack.default_step': ( 'api/attack/attack.html#default_step',
+                                                                             'pertnb/attack/attack.py'),
                                       'pertnb.attack.attack.evaluate_points': ( 'api/attack/attack.html#evaluate_points',
                                                                                 'pertnb/attack/attack.py'),
                                       'pertnb.attack.attack.find_classes': ( 'api/attack/attack.html#find_classes',
