@@ -13,6 +13,7 @@ import torch
 import torch.nn as nn
 from torch import distributed
 from torch.distributed.nn.functional import all_reduce
+from ..models.shifts import follow_moments
 
 # %% ../../nbs/api/learn/09a_parallel.ipynb #2ef17a42
 ALONE = ContextVar("alone", default=False)
@@ -74,10 +75,7 @@ class SharedBatchNorm(nn.BatchNorm2d):
         total, squares, n = all_reduce(torch.stack([v.sum((0, 2, 3)), v.square().sum((0, 2, 3)), count]))
         mean = total / n
         var = (squares / n - mean**2).clamp_min(0)
-        with torch.no_grad():
-            self.num_batches_tracked += 1
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(var * n / (n - 1), self.momentum)
+        follow_moments(self, mean, var, n)
         scale = self.weight * (var + self.eps).rsqrt()
         return (v * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]).to(x.dtype)
 
