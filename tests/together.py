@@ -10,6 +10,7 @@ import torch
 torch.set_num_threads(1)
 
 from pertnb.data import pairs
+from pertnb.core.keys import Code, describe_input
 from pertnb.learn import learn, mend, robust, train
 from pertnb.models import cvae, nets
 from pertnb.data.pairs import Views
@@ -35,9 +36,11 @@ def trainings():
     net = dict(name="resnet-8", width=16, patch=2)
     adam, sgd = (train.Schedule(epochs=4, batch_size=32, lr=lr, optimizer=o, clip=1.) for o, lr in (("adam", .003), ("sgd", .05)))
     classifier = lambda: nets.make_classifier(**net)
+    aside = robust.validation_loss("cvae_adversarial", data.on(data.index[:33]), pset, batch_size=16, steps=2) # the last batch is one image
     loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
     return dict(cvae=(lambda: cvae.make_cvae(**NARROW), learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2)), data.index, adam),
                 **{m: (classifier, l, data.index, sgd) for m, l in loss.items()},
+                validated=(classifier, loss["cvae_adversarial"], data.index, sgd, 0, aside),
                 mended=(lambda: mend.Mending(cvae.make_cvae(**NARROW)), mend.mend_loss(pairs.PairsOf(data), 2., mend.Mend(steps=2, tolerance=.01)),
                         data.index, adam),
                 kept=(classifier, robust.classifier_loss("cvae_adversarial", data, pset, kept=True, part=.5, mix="adversarial", steps=1), data.index,
@@ -47,11 +50,12 @@ def trainings():
 if __name__ == "__main__":
     os.environ["PERTNB_RUNS"] = sys.argv[1]
     os.environ["PERTNB_BF16"] = "0" # sums of another order differ by 1e-7 in float32, by 1e-2 in bf16
-    logs = {}
-    for name, (build, loss, index, schedule) in trainings().items():
-        _, log = train.fit(name, build, loss, index, schedule, device="cpu", progress=False, log_every=1)
+    logs, networks = {}, {}
+    for name, given in trainings().items():
+        module, log = train.fit(name, *given, device="cpu", progress=False, log_every=1)
         logs[name] = log.drop(columns=["seconds", "samples_per_s"]).to_dict("list")
+        networks[name] = describe_input(module, Code())["parts"] # all that a key says of it but its weights
     from accelerate import PartialState
     state = PartialState()
-    Path(sys.argv[1], f"logs{state.process_index}.json").write_text(json.dumps(dict(processes=state.num_processes, logs=logs)))
+    Path(sys.argv[1], f"logs{state.process_index}.json").write_text(json.dumps(dict(processes=state.num_processes, logs=logs, networks=networks)))
     state.destroy_process_group()

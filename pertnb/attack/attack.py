@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['EVERY', 'is_stuck', 'scale_gradient', 'Ball', 'replace_rows', 'SearchState', 'evaluate_points', 'maximise', 'Found',
-           'check_search', 'pgd', 'cross_entropy', 'find_last_point', 'attack_in_training', 'count_at_once',
-           'check_logits', 'find_classes', 'score', 'score_points', 'Attacked', 'attack_classifier',
+           'check_search', 'pgd', 'default_step', 'cross_entropy', 'find_last_point', 'attack_in_training',
+           'count_at_once', 'check_logits', 'find_classes', 'score', 'score_points', 'Attacked', 'attack_classifier',
            'nested_robustness']
 
 # %% ../../nbs/api/attack/08_attack.ipynb #6096f905
@@ -190,6 +190,14 @@ def pgd(
     state = SearchState(region, region.project(u.detach()), step_size, keep)
     found = maximise(lambda v, i: (objective(v), None), state, steps)
     return Found(found.best_d, found.best, found.zeros)
+
+# %% ../../nbs/api/attack/08_attack.ipynb #a4b15f78
+def default_step(
+    eps,   # radius
+    steps, # gradient steps
+):
+    "Length of a step in training: eps / 5, as in the paper; of fewer than 5 steps eps / steps, so that they reach eps."
+    return eps / min(5, max(1, steps))
 
 # %% ../../nbs/api/attack/08_attack.ipynb #bd98919c
 def cross_entropy(

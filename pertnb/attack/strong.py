@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from .attack import Ball, SearchState, cross_entropy, evaluate_points, find_last_point
+from .attack import Ball, SearchState, cross_entropy, default_step, evaluate_points, find_last_point
 from .attack import maximise, score
 from ..core.checks import check_counts, check_known, check_labels, check_number
 from ..core.device import frozen, full_precision
@@ -332,12 +332,12 @@ def attack_pixels_in_training(
     norm="linf", # one of PIXEL_EPS
     eps=None,    # radius (default: that of PIXEL_EPS)
     steps=7,
-    step_size=None, # default: eps / 5 from 5 steps, else eps / steps, as in WorstPerturbation
+    step_size=None, # default: `default_step`
 ):
     "Images (B, C, H, W) to train on: a few steps of PGD in the pixel ball."
     ball = make_pixel_ball(x, norm, eps)
     start = torch.zeros_like(x).flatten(1)
-    step = ball.eps / min(5, max(1, steps)) if step_size is None else step_size
+    step = default_step(ball.eps, steps) if step_size is None else step_size
     net = lambda d: model(x + d.view_as(x)) # not `Shifted`, whose check waits for a GPU at every step
     with frozen(model): d = find_last_point(net, y, ball, start, steps, step)
     return (x + d.view_as(x)).clamp(0, 1)

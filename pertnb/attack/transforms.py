@@ -8,7 +8,7 @@ __all__ = ['SetTransform', 'RandomPerturbation', 'WorstPerturbation']
 # %% ../../nbs/api/attack/16_transforms.ipynb #282754d3
 import torch
 import torch.nn as nn
-from .attack import attack_in_training, check_search
+from .attack import attack_in_training, check_search, default_step
 from ..core.checks import check_labels, check_number
 from ..core.device import frozen
 from ..core.random import choose_generator
@@ -71,13 +71,13 @@ class WorstPerturbation(SetTransform):
         model,   # classifier: images (B, C, H, W) in [0, 1] to logits; it may be trained between two calls
         steps=7, # of PGD, as in the paper
         eps=None, # radius (default: the set's)
-        step_size=None, # default: eps / 5 from 5 steps, else eps / steps
+        step_size=None, # default: `default_step`
         random_start=False, # start at a random point, not at u = 0
         p=1.,    # share of the images that are moved, drawn image by image
         generator=None, # torch.Generator on the images' device (default: as torch's global one decides)
     ):
         super().__init__(pset, eps, p, generator)
-        self.step_size = self.eps / min(5, max(1, steps)) if step_size is None else step_size
+        self.step_size = default_step(self.eps, steps) if step_size is None else step_size
         check_search(self.eps, steps, self.step_size)
         self.steps, self.random_start = steps, random_start
         self.models = (model,) # in a tuple: the classifier is not part of the transform or of its weights

@@ -214,9 +214,7 @@ def all_places(
     B, R, H, W = r.shape
     # r moved by (dy, dx) overlaps y where y moved back by them overlaps r
     padded = F.pad(y, (reach,) * 4).transpose(0, 1)
-    if B > 1: cross = F.conv2d(padded, r.reshape(B * R, 1, H, W), groups=B)
-    else: cross = F.conv2d(padded, r.reshape(R, 1, H, W))
-    cross = cross.view(B, R, 2*reach + 1, 2*reach + 1)
+    cross = F.conv2d(padded, r.reshape(B * R, 1, H, W), groups=B).view(B, R, 2*reach + 1, 2*reach + 1)
     # of r only the pixels that stay on the canvas count: those of a row, and of a column, at each place
     stay = lambda n: F.pad(r.new_ones(n), (reach, reach)).unfold(0, n, 1)
     kept = stay(H) @ r.square() @ stay(W).T

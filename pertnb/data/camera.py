@@ -42,11 +42,12 @@ def to_light(
 
 
 def to_code(
-    light, # linear light, at least 0
+    light, # linear light, at least 0: a tensor or an array
 ):
-    "sRGB codes; light beyond 1 is clipped."
-    light = light.clamp(0, 1)
-    return torch.where(light <= .0031308, 12.92 * light, 1.055 * light**(1 / 2.4) - .055)
+    "sRGB codes, of the same kind; light beyond 1 is clipped."
+    light = light.clip(0, 1)
+    dark = light <= .0031308 # not torch.where, which takes no arrays
+    return dark * (12.92 * light) + ~dark * (1.055 * light**(1 / 2.4) - .055)
 
 # %% ../../nbs/api/data/26_camera.ipynb #b0b86545
 def make_disks(

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 import numpy as np
 from ..core.checks import check_known
+from .camera import to_code
 from .illumination import FRONTAL, MATERIALS, N_LIGHTS, mip_size
 from .path_tracing import build_scene, find_first_hits, load_renderer, make_lobes, trace
 from .rooms import plan_scene
@@ -103,8 +104,7 @@ def develop(
     else: bright = np.percentile(radiance.mean(-1), 70, axis=(1, 2))
     dark = np.percentile(radiance.mean(-1), 30, axis=(1, 2)) # the limit if the ball is in the shade
     scale = np.minimum(gray / np.maximum(bright, 1e-9), .6 / np.maximum(dark, 1e-9))
-    v = np.clip(radiance * scale[:, None, None, None].astype(radiance.dtype), 0, 1)
-    v = np.where(v <= .0031308, 12.92 * v, 1.055 * np.maximum(v, 1e-9)**(1 / 2.4) - .055)
+    v = to_code(radiance * scale[:, None, None, None].astype(radiance.dtype))
     return (v * 255 + .5).astype(np.uint8).transpose(0, 3, 1, 2)
 
 # %% ../../nbs/api/data/20_scenes.ipynb #00cc870a

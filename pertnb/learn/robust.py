@@ -27,6 +27,7 @@ from ..data.pairs import alternate_flips, crop_flip, draw_crop_flip, to_float
 from ..core.random import make_generator
 from ..core.paths import data_root
 from ..core.probe import find_probe, run_all
+from .parallel import sum_batches
 from .state import load_weights
 from .train import Schedule, fit
 
@@ -205,12 +206,14 @@ def make_validation(
 ):
     "validate(module) for `fit`: the mean of a loss on the images, the same draws at every call."
     def validate(module):
+        module = getattr(module, "module", module) # accelerate's wrapper would wait for all processes at each batch
+        def judge(batch):
+            k, i = batch
+            value, _ = loss(module, i, make_generator("validation", seed, k, device=i.device), 0.)
+            return value.detach() * len(i)
         def mean(n):
-            total = 0
-            for k, i in enumerate(views.index[:n].split(batch_size)):
-                value, _ = loss(module, i, make_generator("validation", seed, k, device=i.device), 0.)
-                total = total + value.detach() * len(i)
-            return total / n
+            batches = [*enumerate(views.index[:n].split(batch_size))]
+            return sum_batches(judge, batches, views.index.device) / n
         return run_all("validation", mean, len(views), batch_size)
     return validate
 

@@ -13,7 +13,7 @@ import json
 import math
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
@@ -31,7 +31,7 @@ from ..core.clock import DEADLINE, check_time, is_time_up
 from ..core.device import COMPILE, as_written, choose_device, compile_module, frozen, keep_freed_memory
 from ..core.device import training_autocast, training_precision, widen_outputs
 from .muon import Muon
-from .parallel import share_batch_norm
+from .parallel import keep_layers, share_batch_norm
 from ..core.files import locked, read_tensors
 from ..core.probe import find_probe
 from ..core.progress import tell_progress
@@ -344,11 +344,15 @@ def spread_training(
     accelerator, # accelerate.Accelerator
     optimizer,   # of its module
 ):
-    "Module, compiled if the schedule says so, and optimizer as accelerate prepares them; a hook to remove at the end."
+    "Module, compiled if the schedule says so, and optimizer as accelerate prepares them; a stack to close at the end."
     check_processes(run, accelerator.num_processes)
-    hook = run.module.register_forward_hook(widen_outputs) # accelerate's own mixed precision would stay in the module
-    module = share_batch_norm(run.module) if accelerator.num_processes > 1 else run.module
-    return *accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer), hook
+    module, undo = run.module, ExitStack()
+    # accelerate's own mixed precision would stay in the module
+    undo.callback(module.register_forward_hook(widen_outputs).remove)
+    if accelerator.num_processes > 1:
+        undo.callback(keep_layers(module))
+        module = share_batch_norm(module)
+    return *accelerator.prepare(compile_module(module, run.schedule.compile, run.device), optimizer), undo
 
 # %% ../../nbs/api/learn/10_train.ipynb #bc6ba9ae
 def find_jump(
@@ -395,7 +399,7 @@ def loop(
     start_keeping(run)
     step, rows, row = resume(run, optimizer)
     if accelerator.is_main_process: sweep_best(run, rows)
-    module, optimizer, hook = spread_training(run, accelerator, optimizer)
+    module, optimizer, undo = spread_training(run, accelerator, optimizer)
     bar = tqdm(total=run.steps * run.batch, initial=step * run.batch, unit=" samples", unit_scale=True,
                disable=not progress, mininterval=2)
     sums, losses, started = restore_row(row, run.device)
@@ -419,7 +423,7 @@ def loop(
                 sweep_best(run, rows)
                 saved = time.perf_counter()
         if step < run.steps and is_time_up(): stop(run, optimizer, step, rows, sums, losses, started)
-    hook.remove()
+    undo.close() # its layers are those of one process again, whoever trained it
     bar.close()
     return rows
 

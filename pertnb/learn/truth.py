@@ -18,7 +18,7 @@ from .losses import check_method, choose_point, set_loss
 from ..data.pairs import to_float
 from ..core.random import make_generator
 from ..measure.judging import attack_by_pgd, is_correct
-from ..attack.attack import find_classes
+from ..attack.attack import default_step, find_classes
 from ..attack.strong import attack_pixels
 from .train import fit
 
@@ -66,7 +66,7 @@ def truth_loss(
 ):
     "A loss for `fit`: mean cross-entropy of what the method trains on; logs the accuracy on it."
     check_method(method, DIGIT_METHODS, pset)
-    point = choose_point(method, pset, steps, 1 / min(5, max(1, steps)), ramp=ramp)
+    point = choose_point(method, pset, steps, default_step(1., steps), ramp=ramp)
     return set_loss(partial(draw_digits, pairs, perturbed=method == "truth"), point)
 
 # %% ../../nbs/api/learn/15a_truth.ipynb #717e9ef3

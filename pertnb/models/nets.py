@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['LOGVAR_RANGE', 'CLASSIFIERS', 'LARGEST_NUMBER', 'Pointwise', 'PreactBlock', 'FusedBlock', 'fuse_sequence',
-           'computes_plainly', 'find_whole', 'fuse', 'fold', 'unfold', 'scaled_tanh', 'Normalise', 'ResidualClassifier',
-           'read_groups', 'make_classifier', 'check_classifier', 'check_grown', 'make_network', 'count_parameters',
-           'MeanClassifier']
+           'computes_plainly', 'find_whole', 'fuse', 'layout_of', 'fold', 'unfold', 'scaled_tanh', 'Normalise',
+           'ResidualClassifier', 'read_groups', 'make_classifier', 'check_classifier', 'check_grown', 'make_network',
+           'count_parameters', 'MeanClassifier']
 
 # %% ../../nbs/api/models/04_nets.ipynb #94598080
 import math
@@ -111,6 +111,13 @@ def fuse(
     return net
 
 # %% ../../nbs/api/models/04_nets.ipynb #bdd2a330
+def layout_of(
+    x, # images (B, C, H, W)
+):
+    "The memory format of images: channels last or contiguous."
+    return torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
+
+
 def fold(
     x,     # images (B, C, H, W)
     patch, # pixels per side
@@ -119,9 +126,9 @@ def fold(
     if patch == 1: return x
     H, W = x.shape[-2:]
     if patch > min(H, W): raise ValueError(f"images of {(H, W)} pixels can't be cut into patches of {patch}")
-    fmt = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
+    layout = layout_of(x)
     if H % patch or W % patch: x = F.pad(x, (0, -W % patch, 0, -H % patch), mode="replicate")
-    return F.pixel_unshuffle(x, patch).contiguous(memory_format=fmt)
+    return F.pixel_unshuffle(x, patch).contiguous(memory_format=layout)
 
 
 def unfold(
