@@ -2874,6 +2874,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                'pertnb/measure/judging.py')},
             'pertnb.measure.quality': { 'pertnb.measure.quality.Nearest': ('api/measure/quality.html#nearest', 'pertnb/measure/quality.py'),
                                         'pertnb.measure.quality.Reading': ('api/measure/quality.html#reading', 'pertnb/measure/quality.py'),
+                                        'pertnb.measure.quality.close_rounding_gap': ( 'api/measure/quality.html#close_rounding_gap',
+                                                                                       'pertnb/measure/quality.py'),
                                         'pertnb.measure.quality.draw_quality': ( 'api/measure/quality.html#draw_quality',
                                                                                  'pertnb/measure/quality.py'),
                                         'pertnb.measure.quality.evaluate_set': ( 'api/measure/quality.html#evaluate_set',

@@ -17,7 +17,7 @@ from pertnb import corruptions
 from pertnb.core import keys, memo
 from pertnb.core.probe import find_probe
 from pertnb.data import affine, corrupted, pairs, scene_files
-from pertnb.experiments import presets
+from pertnb.experiments import corruption_sets, lighting_robust, presets
 from pertnb.learn import learn
 from pertnb.measure import judging
 from pertnb.tools import estimate
@@ -33,7 +33,9 @@ from pertnb.models.unet import UNetClassifier
 ROOT = Path(memo.__file__).resolve().parents[1]
 KEEPERS = keys.KEEPERS
 FILES = *KEEPERS, "pertnb.core.paths", "pertnb.core.files", "pertnb.core.rows", "pertnb.core.clock"
-SILENT = "pertnb.core.progress" # says how far a work is, and decides nothing
+PROBE = "pertnb.core.probe" # memo asks it whether a work is only to be estimated; others let it run their work
+# they say how far a work is, or hand it to memo: they decide no number
+SILENT = "pertnb.core.progress", "pertnb.experiments.section"
 NET = dict(name="resnet-8", width=8, patch=4)
 UNET = dict(latents=(4, 4, 2, 2), widths=(8, 8, 8, 8), features=2, pool=(15, 23))
 LINF, RTS = dict(name="mnist_fc", latent=4, hidden=8), dict(name="mnist_stn", latent=4, width=8, features=8)
@@ -52,7 +54,8 @@ def seeded(build):
 def small(n): return views(n).on(torch.arange(n))
 def image_set(): return seeded(lambda: PerturbationSet(make_cvae(**NARROW), 2., (.5, 1., 1.5)))
 def scenes(mip=7, part="train"): return scene_files.load_scenes("mi_packaged", part, mip, 4)
-def lighting_set(): return seeded(lambda: PerturbationSet(make_cvae("mi_unet", **UNET), 3.))
+def lighting_set(): return seeded(lambda: PerturbationSet(make_cvae("mi_unet", **UNET), 3., (1., 1.5, 2.)))
+def segmenter(): return seeded(lambda: UNetClassifier((8, 8, 8, 8), 36)).eval()
 def classifier(): return seeded(lambda: make_classifier(**NET)).eval()
 
 
@@ -70,6 +73,9 @@ def learn_digits(name, net, error, fixed=0):
 def learn_lighting():
     s = presets.resolve("mi_cvae", dict(preset="smoke", batch_size=2))
     learn.learn_lighting(s, s.stages(4)[0], scenes(), scenes(part="validation"), **QUIET)
+
+
+def measure_norms(): learn.measure_every_pair(lighting_set().cvae, scenes(part="validation").on(torch.arange(1)))
 
 
 def train_classifier(method, early):
@@ -104,8 +110,8 @@ def certify(adaptive):
 
 
 def certify_maps():
-    model, data = seeded(lambda: UNetClassifier((8, 8, 8, 8), 36)), scenes()
-    segment.certify_maps(lighting_set(), model, data.images[:2, 3], data.materials[:2], 1., 3, 8)
+    data = scenes()
+    segment.certify_maps(lighting_set(), segmenter(), data.images[:2, 3], data.materials[:2], 1., 3, 8)
 
 
 def staged(work):
@@ -114,6 +120,23 @@ def staged(work):
     stand_ins = dict(test_views=lambda n: (data, data), set=lambda settings: image_set(), sigma=lambda quartile: .5,
                      learned=lambda: (image_set(), None), noise=lambda quartile: (classifier(), None))
     with patch.multiple(section, **stand_ins): work(section)
+
+
+def search(work):
+    "A step of the section that searches sets of corruptions, with a set and images that cost nothing."
+    settings = presets.resolve("cifar10c_cvae", dict(preset="smoke", data="photos", excess_steps=1))
+    section = corruption_sets.CorruptionSets(settings, "cpu")
+    measured = lambda: dict(tiny=(image_set(), small(2), "centered"))
+    with patch.object(section, "measured_sets", measured): work(section)
+
+
+def attack_lights():
+    section = lighting_robust.JudgedLights(presets.resolve("mi_robust", dict(preset="smoke")), "cpu")
+    test = scenes(part="test")
+    images = test.images[:2, 3], test.materials[:2], torch.arange(2)
+    stand_ins = dict(learn=lambda row: (lighting_set(), None), classifier=lambda method: (segmenter(), None),
+                     images=lambda: images)
+    with patch.multiple(section, **stand_ins): section.judge_network("mi")
 
 
 def make_corruptions():
@@ -138,9 +161,11 @@ STEPS = {**{f"CVAE, {p}": lambda p=p: learn_views(p) for p in pairs.PAIRINGS},
          **{f"digits, linf, {m}": lambda m=m: train_digits("linf", LINF, m) for m in truth.DIGIT_METHODS},
          **{f"digits, rts, {m}": lambda m=m: train_digits("rts", RTS, m) for m in truth.DIGIT_METHODS},
          **{f"segmenter, {m}": lambda m=m: train_segmenter(m) for m in segment.SEGMENT_METHODS},
-         "evaluation": evaluate, "maps": certify_maps,
+         "norms": measure_norms, "evaluation": evaluate, "maps": certify_maps,
          "certificates": lambda: certify(False), "certificates, adaptive": lambda: certify(True),
          "quality": lambda: staged(lambda section: section.judge_set()),
+         "extremes": lambda: search(lambda section: section.extremes("tiny")),
+         "coverage": lambda: search(lambda section: section.cover("tiny")), "attacked lights": attack_lights,
          "sequential": lambda: staged(lambda section: section.certify("25%")),
          "corruptions": make_corruptions, "costs": count_costs}
 
@@ -178,7 +203,7 @@ class Tracer:
         "Note (module, name, first line) of what is called; no line of what a decorator wrote."
         code, codes = frame.f_code, self.steps[-1]["codes"]
         module = module_of(frame)
-        if code in codes or not is_ours(module) or module == SILENT: return
+        if code in codes or not is_ours(module) or module in SILENT: return
         if code.co_name == "<module>" or self.is_plumbing(frame): return
         codes.add(code)
         name, line = code.co_qualname, code.co_firstlineno
@@ -194,7 +219,7 @@ class Tracer:
         caller = frame.f_back
         while caller and caller is not self.root and not is_ours(module_of(caller)): caller = caller.f_back
         if caller is None: return False # a thread's first
-        if module_of(caller) in KEEPERS: return module_of(frame) in FILES
+        if module_of(caller) in KEEPERS: return module_of(frame) in (*FILES, PROBE)
         return module_of(caller) in FILES or self.is_plumbing(caller)
 
 

@@ -1,6 +1,8 @@
 """Keys of kept results by mutation: whatever runs while a step computes decides its key, and nothing else does."""
+import ast
 import json
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 import mutants
 import steps
 
+import pertnb
 from pertnb.core import memo
 from pertnb.core.device import compile_set
 
@@ -55,12 +58,34 @@ def show(module, node): return f"{module}:{node.lineno} {getattr(node, 'name', '
 def test_all_ran(found, ran):
     "The trace saw what it must see: each kind of step, its own functions, and not those of others."
     seen = {step: {(m.partition(".")[2], name) for m, name, _ in found[step]["seen"]} for step in found}
-    assert len(found) >= 44 and sum(map(len, ran.values())) > 2500
+    assert len(found) >= 48 and sum(map(len, ran.values())) > 2500
     assert {("corruptions.weather", "fog"), ("corruptions.jpeg", "to_ycc"), ("data.corrupted", "extend_store"), ("core.paths", "digest")} <= seen["corruptions"]
     assert {("certify.radii", "radius_of"), ("certify.smoothing", "certify_rows.<locals>.work")} <= seen["certificates"]
     assert {("learn.train", "fit"), ("models.unet", "Down.forward"), ("data.illumination", "Scenes.gather")} <= seen["CVAE, lights"]
     assert ("certify.smoothing", "bound_gain") in seen["certificates, adaptive"] - seen["certificates"]
     assert not {m for step in seen.values() for m, _ in step} & {"core.memo", "core.keys", "core.symbols", *UNRELATED}
+
+
+HANDED = {"memo.place": 1, "self.make_once": 1, "keys.code_key": 0} # which argument makes what is kept
+
+
+def find_makers():
+    "{(module, name)} of the functions that the package hands to what names the place of a result."
+    found = set()
+    for name in (m.name for m in pkgutil.walk_packages(pertnb.__path__, "pertnb.")):
+        if name in (*steps.KEEPERS, *steps.SILENT) or name.endswith("_modidx"): continue # they hand on what they get
+        module = import_module(name)
+        for call in ast.walk(ast.parse(mutants.SOURCE(name))):
+            if not isinstance(call, ast.Call) or (called := ast.unparse(call.func)) not in HANDED: continue
+            maker = eval(ast.unparse(call.args[HANDED[called]]), vars(module))
+            found.add((maker.__module__, maker.__qualname__))
+    return found
+
+
+def test_every_maker_ran(found):
+    "No function whose result is kept is missing from the steps, so that what it runs is traced."
+    makers, ran = find_makers(), {(module, name) for step in found.values() for module, name, _ in step["seen"]}
+    assert len(makers) >= 14 and makers <= ran, sorted(makers - ran)
 
 
 def test_what_runs_decides(found, ran):

@@ -57,7 +57,8 @@ def measure_every_pair(
             q = torch.cat([cvae.posterior(x[j], x[k])[0] for j, k in zip(a.split(many), b.split(many))])
         norm = standardise(q, mu[a], logvar[a]).norm(dim=1)
         return pd.DataFrame(dict(image=i, light=a.cpu(), light_tilde=b.cpu(), norm=norm.cpu()))
-    kept = memo.place("norms", measure_every_pair, prior=cvae.prior, recognition=cvae.recognition, scenes=scenes)
+    asked = dict(prior=cvae.prior, recognition=cvae.recognition, posterior=type(cvae).posterior) # not the decoder
+    kept = memo.place("norms", measure_every_pair, scenes=scenes, **asked)
     return memo.make_rows(kept, "norms", scenes.index.tolist(), work)
 
 # %% ../../nbs/api/learn/10c_learn.ipynb #2ecf082c

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'draw_quality', 'standardise', 'Nearest', 'mean_error', 'find_nearest_points', 'unchanged_error', 'Reading',
-           'measure_quality', 'evaluate_set', 'mean_metrics', 'measure_share_left', 'norm_statistics',
-           'tabulate_metrics', 'tabulate_seeds', 'split_pairs', 'measure_nearest']
+           'close_rounding_gap', 'measure_quality', 'evaluate_set', 'mean_metrics', 'measure_share_left',
+           'norm_statistics', 'tabulate_metrics', 'tabulate_seeds', 'split_pairs', 'measure_nearest']
 
 # %% ../../nbs/api/measure/09_quality.ipynb #d93b5fb9
 from dataclasses import dataclass
@@ -102,6 +102,18 @@ class Reading:
     sample: callable = sample_ball # (n, k, eps, generator) -> random latents u (n, k)
     keep: str = "best"             # which iterate of PGD counts: "best" or "last"
 
+# %% ../../nbs/api/measure/09_quality.ipynb #1a06e8d4
+def close_rounding_gap(
+    enc,  # error of the encoder's point, projected into the ball (B,)
+    near, # that of the nearest point that PGD found from there (B,)
+):
+    "enc, raised to near where rounding alone puts it below; RuntimeError where PGD ended farther away than it began."
+    gap = near - enc
+    if (gap > 1e-5 * enc + 1e-8).any(): # in float32 gaps of 2e-7 of the error are met
+        raise RuntimeError("PGD must not end farther from x_tilde than the encoder's point, where it starts, but its "
+                           f"error is {gap.max():.2g} larger: the search or the decoder is at fault, not the images")
+    return torch.maximum(enc, near)
+
 # %% ../../nbs/api/measure/09_quality.ipynb #36b9a27f
 def measure_quality(
     pset,    # PerturbationSet
@@ -127,7 +139,7 @@ def measure_quality(
     with torch.no_grad():
         eae = torch.stack([miss(s) for s in draws["samples"].unbind(1)]).mean(0)
         enc = miss(reading.ball(pset.eps).project(u))
-    if reading.keep == "best": enc = torch.maximum(enc, near.error) # equal but for rounding where PGD gained nothing
+    if reading.keep == "best": enc = close_rounding_gap(enc, near.error)
     divergence = kl(mu, logvar, mu_p, logvar_p)
     return dict(enc_ae=enc, pgd_ae=near.error, eae=eae, oae=far.value, recon=recon, kl=divergence, norm=u.norm(dim=1))
 
