@@ -102,7 +102,7 @@ def read_own_setting(
 ):
     "What a switch is set to itself: 'none' if it shows a setting that it inherits."
     with ExitStack() as stack:
-        for name in SHARED:
+        for name in SHARED: # not by torch.backends: the property of its mkldnn sets that of all backends (2.15)
             stack.callback(torch._C._set_fp32_precision_setter, *name, torch._C._get_fp32_precision_getter(*name))
             torch._C._set_fp32_precision_setter(*name, "none") # the next one shows its own setting, too
         return read()
