@@ -1,10 +1,12 @@
-"""Answers that are kept for the repository belong to the weights that gave them."""
+"""Answers that are kept for the repository belong to the weights that gave them, and more restarts don't depend on what was attacked before."""
 import json
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import torch
 
+from pertnb.core.random import make_generator
 from pertnb.learn import robust
 from pertnb.models.classifier_files import packaged_card
 
@@ -13,10 +15,11 @@ METHOD = "standard"
 
 @pytest.fixture
 def tools(root, monkeypatch):
-    "The tool, as a module."
+    "The tools, as modules."
     monkeypatch.syspath_prepend(str(root / "tools"))
     import package_classifier
-    return SimpleNamespace(package=package_classifier)
+    import restart_attacks
+    return SimpleNamespace(package=package_classifier, restart=restart_attacks)
 
 
 @pytest.fixture
@@ -82,3 +85,29 @@ def test_rows_are_written_whole_or_not_at_all(tools, clone, monkeypatch):
     monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
     with pytest.raises(KeyboardInterrupt): tools.package.write_rows(clone.section, answers(9), "some")
     assert len(pd.read_csv(path)) == 8 and [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def break_some(pset, model, x, y, eps, steps, restarts, seed):
+    "Which restart breaks an image, at random."
+    return torch.randint(restarts + 1, (len(y),), generator=make_generator("restart", seed))
+
+
+def test_more_restarts_do_not_depend_on_what_was_attacked_before(tools, tmp_path, monkeypatch):
+    "All images at once, or first some and then more, in parts that end within those of the table."
+    x, y, model = torch.zeros(600, 1, 2, 2, dtype=torch.uint8), torch.zeros(600, dtype=torch.int64), torch.nn.Linear(1, 1)
+    section = SimpleNamespace(preset="overnight", seed=0, device=torch.device("cpu"), robust=SimpleNamespace(n_test=600, strong_steps=2),
+                              set=lambda settings: SimpleNamespace(eps=2.), test_images=lambda n: (x[:n], y[:n]))
+    standing = pd.Series([k % 3 > 0 for k in range(600)], pd.RangeIndex(600, name="image"))
+    monkeypatch.setattr(tools.restart, "packaged_classifier", lambda method: model)
+    monkeypatch.setattr(tools.restart, "attack_again", break_some)
+
+    def attack(folder, *counts):
+        for name in ("PERTNB_RUNS", "PERTNB_ROOT"): monkeypatch.setenv(name, str(tmp_path / folder))
+        for n in counts:
+            monkeypatch.setattr(tools.restart, "find_standing", lambda section, method, eps: standing[:n])
+            tools.restart.attack_method(section, METHOD, 3)
+        return pd.read_csv(tools.package.landed_file(section, f"restarts_{METHOD}")).set_index("image").broken_by
+
+    whole = attack("whole", 600)
+    assert set(whole[~standing]) == {1} and {0, 2, 3} <= set(whole[standing])
+    assert attack("step by step", 100, 250, 600).equals(whole)
