@@ -4180,6 +4180,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                               'pertnb/tools/stages.py'),
                                      'pertnb.tools.stages.make_section': ('api/tools/stages.html#make_section', 'pertnb/tools/stages.py'),
                                      'pertnb.tools.stages.plan_of': ('api/tools/stages.html#plan_of', 'pertnb/tools/stages.py'),
+                                     'pertnb.tools.stages.read_current_lines': ( 'api/tools/stages.html#read_current_lines',
+                                                                                 'pertnb/tools/stages.py'),
                                      'pertnb.tools.stages.read_ledger': ('api/tools/stages.html#read_ledger', 'pertnb/tools/stages.py'),
                                      'pertnb.tools.stages.run_from_words': ( 'api/tools/stages.html#run_from_words',
                                                                              'pertnb/tools/stages.py'),

@@ -145,7 +145,7 @@ def draw(section, found):
 
 
 def main():
-    section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")))
+    section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")), "cpu")
     path = landed_file(section, "blank_points")
     if not path.exists():
         rows, _ = search_all(section, torch.arange(N))

@@ -15,7 +15,7 @@ import argparse
 import torch
 
 from package_set import measure_set  # beside this file
-from restart_attacks import CHUNK, attack_again  # beside this file
+from restart_attacks import attack_part, split_standing  # beside this file
 from pertnb.attack.attack import cross_entropy, pgd
 from pertnb.core.device import full_precision
 from pertnb.core.random import make_generator
@@ -59,14 +59,9 @@ def make_set(file, images, seed=0):
 def withstand_restarts(section, model, worst, restarts):
     "Accuracy (%) after further restarts at the full radius; `worst`: Series by image, whether it withstood one."
     s, pset, (x, y) = section.robust, section.pset, section.test_images(section.robust.n_test)
-    standing, held = torch.tensor(worst.index[worst].to_numpy()), 0
-    for i in range(0, len(standing), CHUNK):
-        part = standing[i:i + CHUNK]
-        seed = f"{section.seed}, from {int(part[0])}"
-        images, labels = pairs.to_float(x[part]).to(section.device), y[part].to(section.device)
-        found = attack_again(pset, model, images, labels, pset.eps, s.strong_steps, restarts, seed)
-        held += int((found == 0).sum())
-    return 100 * held / len(worst)
+    rows = [attack_part(pset, model, x, y, lo, images, pset.eps, s.strong_steps, restarts, section.seed)
+            for lo, images in split_standing(worst).items()]
+    return 100 * sum((part.broken_by == 0).sum() for part in rows) / len(worst)
 
 
 def train(section, attacked, restarts=1):

@@ -7,8 +7,13 @@ What was trained or judged before is read. Answers go to tables/overnight/rows, 
 weights alone, and without it they are judged as they are; --more attacks the test images that the answers of a
 packaged classifier lack, 250 at a time, and adds theirs; -p changes a setting of the notebook, and the card has it. A
 classifier of a noise is judged by the decisions of the sequential test. --bare writes card and answers without
-weights, for methods of 05 that nothing builds on. Last, the table of notebook 05 and its two figures are made of all
-answers that are there.
+weights, for methods of 05 that nothing builds on. Last, unless nothing was judged, the table of notebook 05 and its
+two figures are made of all answers that count.
+
+Answers count for the weights that gave them and no others: a column of them names the weights, by the sha256 that the
+card has. So weights can be trained in one clone (--unjudged) and judged in another, where weights and card were
+copied; answers that are copied from there count wherever these weights lie, and --more goes on with them. Answers
+that name no weights, as those of --bare, count while the card has their accuracies: they are copied with that card.
 """
 import argparse
 import hashlib
@@ -37,9 +42,7 @@ def landed_file(section, stem):
 
 def write_rows(section, rows, stem):
     "Rows per image of a classifier, for the repository."
-    path = landed_file(section, stem)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows.to_csv(path, index=False)
+    with atomic_write(landed_file(section, stem)) as tmp: rows.to_csv(tmp, index=False)
 
 
 ORDER = [*KINDS, "robust", "worst"]  # of kinds of rows, as in the table
@@ -57,7 +60,7 @@ def spread_answers(rows):
 
 def read_answers(path):
     "The rows that `spread_answers` spread: kind, corruption, eps, image, correct, zero_gradients."
-    wide, found = pd.read_csv(path).set_index("image"), []
+    wide, found = pd.read_csv(path).set_index("image").drop(columns="weights", errors="ignore"), []
     for lead, value in COUNTED.items():
         own = [c for c in wide if c.startswith("zero_gradients ") == bool(lead)]
         found.append(wide[own].rename(columns=lambda c: c.removeprefix(lead)).stack().dropna().rename(value))
@@ -67,23 +70,42 @@ def read_answers(path):
     return rows.sort_values("kind", key=lambda kinds: kinds.map(ORDER.index), kind="stable")
 
 
-def write_accuracies(section, rows, method):
-    "Write the answers of a classifier; its accuracies, for the card."
-    write_rows(section, spread_answers(rows), f"classifier_{method}")
-    table = judging.summarise(rows.assign(method=method))
+def summarise_answers(rows):
+    "Accuracies of rows, as a card has them."
+    table = judging.summarise(rows.assign(method=""))
     return [{k: r[k] for k in ("kind", "eps", "accuracy", "low", "high", "n")} for r in table.to_dict("records")]
 
 
+def add_answers(section, rows, method):
+    "Write the answers of a packaged classifier, which name its weights, and their accuracies into its card."
+    wide, card = spread_answers(rows), packaged_card(method)
+    if card["sha256"]: wide = wide.assign(weights=card["sha256"])
+    write_rows(section, wide, f"classifier_{method}")
+    with atomic_write(package_root() / "weights" / f"classifier_{method}.json") as tmp:
+        tmp.write_text(json.dumps(card | dict(accuracy=summarise_answers(rows)), indent=1) + "\n")
+
+
+def is_of_card(path, card):
+    "Whether the answers in a file are those of the weights of a card or, where they name none, have its accuracies."
+    named = pd.read_csv(path).get("weights")
+    if named is not None: return bool((named == card["sha256"]).all())
+    if not card["accuracy"]: return False
+    table = lambda found: pd.DataFrame(found).sort_values(["kind", "eps"], ignore_index=True).round(6)
+    return table(card["accuracy"]).equals(table(summarise_answers(read_answers(path))))
+
+
+def read_own_answers(section, method):
+    "The answers of a packaged classifier; one line ends the command if there are none."
+    path = landed_file(section, f"classifier_{method}")
+    if path.exists() and is_of_card(path, packaged_card(method)): return read_answers(path)
+    raise SystemExit(f"{path} has no answers of the packaged classifier {method!r}: judge it without --more, or copy "
+                     "the answers of these weights there")
+
+
 def judge(section, model, method):
-    "Judge a classifier and write its rows per image; its accuracies, for the card."
-    return write_accuracies(section, section.judge(model, section.seed)[0], method)
-
-
-def add_accuracies(method, accuracies):
-    "Put accuracies into the card of a packaged classifier."
-    card = package_root() / "weights" / f"classifier_{method}.json"
-    with atomic_write(card) as tmp:
-        tmp.write_text(json.dumps(json.loads(card.read_text()) | dict(accuracy=accuracies), indent=1) + "\n")
+    "Judge a packaged classifier; its answers and their accuracies are written."
+    add_answers(section, section.judge(model, section.seed)[0], method)
+    print(method, *packaged_card(method)["accuracy"], sep="\n  ", flush=True)
 
 
 def is_unjudged(method):
@@ -93,17 +115,17 @@ def is_unjudged(method):
 
 def attack_more(section, method):
     "Attack the test images that the rows of a packaged classifier lack, as `judge` does, and write them part by part."
-    s = section.robust
+    rows, s = read_own_answers(section, method), section.robust
     model, pset, radii = packaged_classifier(method).to(section.device), section.set(s), [*section.radii(s).values()]
     x, y = section.test_images(s.n_test)
-    rows = read_answers(landed_file(section, f"classifier_{method}"))
+    add_answers(section, rows, method)  # where they were copied, the card may lack their accuracies
     for lo in range(0, len(x), judging.PART):
         images = range(lo, min(lo + judging.PART, len(x)))
         if set(images) <= set(rows[rows.kind == "worst"].image): continue
         begin, args = time.perf_counter(), (s.n_quartiles, radii, s.pgd_steps, s.strong_steps, section.seed)
         new, _ = judging.attack_part(model, pset, x, y, images[0], images[-1] + 1, *args)
         rows = pd.concat([rows, new]).drop_duplicates(["kind", "corruption", "eps", "image"])
-        add_accuracies(method, write_accuracies(section, rows, method))
+        add_answers(section, rows, method)
         print(f"{method}: images {images[0]} to {images[-1]} in {time.perf_counter() - begin:.0f} s", flush=True)
 
 
@@ -142,17 +164,21 @@ def save(section, name, model, log, net, bare=False, **card):
 
 
 def land(section, method, unjudged, bare):
-    "Train, judge and write a classifier of notebook 05; one that is packaged for these settings is judged alone."
-    if found := section.packaged(method, section.seed):
-        add_accuracies(method, judge(section, found[0], method))
-        return
+    "Train, write and judge a classifier of notebook 05; one that is packaged for these settings is judged alone."
+    if found := section.packaged(method, section.seed): model = found[0]
+    else: model = train(section, method, bare)
+    if not unjudged: judge(section, model, method)
+
+
+def train(section, method, bare):
+    "Train a classifier of notebook 05, and write it and a card without accuracies; the model."
     model, log = section.classifier(method)
     settings = section.robust
     passes, last = settings.trainings(method)[-1]
     info = section.set(settings).info if method.startswith("cvae") else None
     save(section, method, model, log, last.net(), bare, schedule=last.training(method) | dict(epochs=passes),
-         loss=last.loss(method), settings=asdict(settings), set=info,
-         accuracy=[] if unjudged else judge(section, model, method))
+         loss=last.loss(method), settings=asdict(settings), set=info, accuracy=[])
+    return model
 
 
 def land_noise(section, name, unjudged):
@@ -172,13 +198,23 @@ def keep_common(rows):
     return rows[~attacked | rows.image.isin(alike)]
 
 
+def find_judged(section):
+    "{method: card} of the methods of notebook 05 whose answers count; a line tells which are there and don't."
+    cards = {}
+    for method in robust.METHODS:
+        path = landed_file(section, f"classifier_{method}")
+        if not path.exists(): continue
+        card = packaged_card(method)
+        if is_of_card(path, card): cards[method] = card
+        else: print(f"{method}: left out, {path.name} has no answers of the weights of its card")
+    return cards
+
+
 def tabulate(section):
     "Write table:cifar10c_robustness and its figures of all classifiers judged, and print what the worst case says."
-    files = {m: landed_file(section, f"classifier_{m}") for m in robust.METHODS}
-    names = {m: name for m, name in robust.METHODS.items() if files[m].exists()}
-    cards = {m: packaged_card(m) for m in names}
-    rows = pd.concat([read_answers(files[m]).assign(method=m, seed=section.seed) for m in names])
-    rows = keep_common(rows)
+    cards = find_judged(section)
+    names = {m: robust.METHODS[m] for m in cards}
+    rows = keep_common(pd.concat([read_own_answers(section, m).assign(method=m, seed=section.seed) for m in names]))
     radii = section.radii(section.robust)
     table = tabulate_accuracy(rows, names, radii)
     judged, attacked = (rows[rows.kind == kind].image.nunique() for kind in ("clean", "worst"))
@@ -188,8 +224,8 @@ def tabulate(section):
                f"{settings.pgd_steps} steps of PGD of ε/20; worst: also {settings.strong_steps} of AutoPGD on each of "
                f"two losses, at the quartiles and the full radius ({section.set(settings).eps:.1f}) of the packaged "
                "set. "
-               f"Network {settings.classifier}, if no other is named; passes over {cards['standard']['n']:,} images: "
-               f"{epochs}; the others start from the standard classifier after its first training.")
+               f"Network {settings.classifier}, if no other is named; passes over {packaged_card('standard')['n']:,} "
+               f"images: {epochs}; the others start from the standard classifier after its first training.")
     source = provenance(section.preset, section.data, section.seed, judged, seconds, "cpu")
     join = lambda field: " or ".join(dict.fromkeys(card[field] for card in cards.values()))
     source |= dict(device=join("device"), precision=join("precision"))
@@ -225,7 +261,7 @@ def main():
     for method in robust.check_methods(methods) if methods else ():
         if args.more: attack_more(section, method)
         else: land(section, method, args.unjudged, args.bare)
-    tabulate(section)
+    if not args.unjudged: tabulate(section)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@
 
 The test images that still withstood PGD and AutoPGD in tables/overnight/rows are attacked again, restart by restart,
 until they are broken: each restart is AutoPGD from a random point of the ball, on the cross-entropy and on the DLR
-loss, with as many steps as before. What was attacked before is read. Writes rows (an image, and the restart that broke
-it; 0: none did) to tables/overnight/rows, and, of all rows that are there, logs/restarts_overnight.md.
+loss, with as many steps as before. Images are attacked in the parts in which they were attacked before, each with
+random starts of its own, so that the order in which parts come makes no difference. What was attacked before is read.
+Writes rows (an image, and the restart that broke it; 0: none did) to tables/overnight/rows, and, of all rows that are
+there, logs/restarts_overnight.md.
 """
 import argparse
 import time
@@ -14,7 +16,7 @@ import pandas as pd
 import torch
 from statsmodels.stats.proportion import proportion_confint
 
-from package_classifier import keep_common, landed_file, read_answers, write_rows  # beside this file
+from package_classifier import keep_common, landed_file, read_own_answers, write_rows  # beside this file
 from pertnb.attack.attack import count_at_once
 from pertnb.attack.strong import attack_strongly
 from pertnb.core import memo
@@ -29,13 +31,13 @@ from pertnb.measure import judging
 from pertnb.models.classifier_files import packaged_classifier, packaged_names
 from pertnb.report.tables import markdown_table
 
-ATTACKS, CHUNK = ("apgd-ce", "apgd-dlr"), 64  # images attacked together
+ATTACKS = "apgd-ce", "apgd-dlr"
 SHOWN = 1, 2, 3, 5, 10
 
 
 def attack_again(pset, model, x, y, eps, steps, restarts, seed):
     "The restart, from the second on, that breaks each image x (B, C, H, W) with label y (B,); 0 where none does (B,)."
-    broken_by, left = torch.zeros_like(y), torch.arange(len(y))
+    broken_by, left = torch.zeros_like(y), torch.arange(len(y), device=y.device)
     for r in range(2, restarts + 1):
         if not len(left): break
         gen = make_generator("restart", seed, r)
@@ -47,9 +49,22 @@ def attack_again(pset, model, x, y, eps, steps, restarts, seed):
 
 def find_standing(section, method, eps):
     "Whether each attacked image withstands the attacks of the table at a radius: Series by image."
-    rows = read_answers(landed_file(section, f"classifier_{method}"))
+    rows = read_own_answers(section, method)
     worst = rows[(rows.kind == "worst") & ((rows.eps - eps).abs() < 1e-6)]
     return worst.set_index("image").correct.sort_index()
+
+
+def split_standing(standing):
+    "{first image of a part: the images of the part that stand}; parts as `judging` attacks them; `standing`: Series."
+    images = standing.index[standing].to_series()
+    return {lo: part.tolist() for lo, part in images.groupby(images // judging.PART * judging.PART)}
+
+
+def attack_part(pset, model, x, y, lo, images, eps, steps, restarts, seed):
+    "A row per image of the part from image lo: image, broken_by; x uint8 (N, C, H, W) and y (N,) are of all images."
+    i = torch.tensor(images, device=y.device)
+    broken_by = attack_again(pset, model, to_float(x[i]), y[i], eps, steps, restarts, f"{seed}, from {lo}")
+    return pd.DataFrame(dict(image=images, broken_by=broken_by.cpu().numpy()))
 
 
 def attack_method(section, method, restarts):
@@ -57,18 +72,13 @@ def attack_method(section, method, restarts):
     s, pset = section.robust, section.set(section.robust)
     model, (x, y) = packaged_classifier(method).to(section.device), section.test_images(s.n_test)
     standing = find_standing(section, method, pset.eps)
-    args = dict(eps=pset.eps, steps=s.strong_steps, restarts=restarts, seed=section.seed)
-    kept = memo.place("restarts", attack_again, model=model, pset=pset, x=x, y=y, chunk=CHUNK, **args)
-
-    def work(images):
-        i = torch.tensor(images)
-        seed = f"{section.seed}, from {images[0]}"
-        broken_by = attack_again(pset, model, to_float(x[i]), y[i], **args | dict(seed=seed))
-        return pd.DataFrame(dict(image=images, broken_by=broken_by.numpy()))
-
-    begin = time.perf_counter()
-    found = memo.make_rows(kept, "attacked", standing.index[standing].tolist(), work, CHUNK)
-    broken_by = found.set_index("image").broken_by.reindex(standing.index, fill_value=1)
+    broken_by, begin = pd.Series(1, standing.index, name="broken_by"), time.perf_counter()
+    for lo, images in split_standing(standing).items():
+        args = dict(pset=pset, model=model, x=x, y=y, lo=lo, images=images, eps=pset.eps, steps=s.strong_steps,
+                    restarts=restarts, seed=section.seed)
+        kept = memo.place("restarts", attack_part, **args)
+        rows, _ = memo.make_part(kept, "attacked", lambda: (attack_part(**args), None))
+        broken_by[rows.image] = rows.broken_by.to_numpy()
     made = dict(restarts=restarts, commit=commit(), device=device_name(section.device))
     write_rows(section, broken_by.reset_index().assign(**made), f"restarts_{method}")
     print(f"{method}: {time.perf_counter() - begin:.0f} s", flush=True)
@@ -141,7 +151,7 @@ def main():
     parser.add_argument("methods", nargs="*", help=", ".join(known))
     parser.add_argument("--restarts", type=int, default=10)
     args = parser.parse_args()
-    section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")))
+    section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")), "cpu")
     if args.methods:
         for method in robust.check_methods(args.methods): attack_method(section, method, args.restarts)
     log = describe(section, *read_restarts(section))

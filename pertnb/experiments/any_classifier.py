@@ -54,6 +54,8 @@ def evaluate(
     **changes, # its other settings, such as data=, seed=, n_test=, pgd_steps=, strong_steps=
 ):
     "Accuracy (%), 95% interval and n for each column of notebook 05's table; without quartiles that reach the radius."
+    if (x is None) != (y is None):
+        raise ValueError("x and y go together: got " + ("y without x" if x is None else "x without y"))
     settings = resolve("cifar10c_robust", dict(preset=preset, **changes))
     pset, device = packaged_set() if pset is None else pset, next(model.parameters()).device
     radii = name_radii(pset)

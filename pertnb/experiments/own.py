@@ -12,6 +12,7 @@ __all__ = ['BUILT_IN_FUNCTIONS', 'N_PHANTOMS', 'MOST_BYTES', 'load_function', 'n
 # %% ../../nbs/api/experiments/07a_own.ipynb #c2ca8843
 import importlib.util
 import inspect
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 import numpy as np
@@ -46,11 +47,14 @@ def load_function(
         known = ", ".join(BUILT_IN_FUNCTIONS)
         raise FileNotFoundError(f"there is no function {name!r}: known are {known}, "
                                 "or FILE.py:NAME with a file that exists")
-    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    private = f"_own_{digest(str(Path(file).resolve()).encode(errors='surrogateescape'))[:12]}"
+    spec = importlib.util.spec_from_file_location(private, file)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[private] = module # where a dataclass looks its annotations up
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        sys.modules.pop(private, None)
         raise ValueError(f"{file} can't be run: {type(error).__name__}: {quote_error(error)}") from None
     if not callable(getattr(module, attribute, None)): raise ValueError(f"{file} has no function {attribute!r}")
     return getattr(module, attribute)

@@ -6,8 +6,8 @@
 __all__ = ['STAGES', 'SHORT', 'CIFAR10C', 'CONTINUE', 'COMMAND', 'is_command', 'make_section', 'Stage', 'tell_set',
            'tell_classifier', 'tell_noise', 'tell_quality', 'tell_judged', 'tell_certified', 'check_stages',
            'StagePlan', 'plan_of', 'estimate_stages', 'is_packaged', 'announce_stages', 'code_version', 'run_stage',
-           'read_ledger', 'list_unfinished', 'describe_stage', 'tabulate_stages', 'write_stages', 'find_section',
-           'run_stages', 'run_from_words']
+           'read_ledger', 'read_current_lines', 'list_unfinished', 'describe_stage', 'tabulate_stages', 'write_stages',
+           'find_section', 'run_stages', 'run_from_words']
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #486fdaac
 import io
@@ -252,7 +252,15 @@ def read_ledger(
 ):
     "The ledger; an empty DataFrame if no stage was run."
     rows = memo.read(s.folder, "ledger")
-    return pd.DataFrame(dict(stage=[], done=[])) if rows is None else rows
+    return pd.DataFrame(dict(stage=[], done=[], commit=[])) if rows is None else rows
+
+
+def read_current_lines(
+    s, # Cifar10C
+):
+    "The lines of the ledger that this version of the code wrote."
+    rows = read_ledger(s)
+    return rows[rows.commit == code_version()]
 
 
 def list_unfinished(
@@ -260,13 +268,13 @@ def list_unfinished(
     stages, # names
 ):
     "Those that this version of the code has not finished, in their order."
-    rows = read_ledger(s)
-    done = set(rows[rows.done.astype(bool) & (rows.commit == code_version())].stage) if len(rows) else set()
+    rows = read_current_lines(s)
+    done = set(rows[rows.done.astype(bool)].stage)
     return [stage for stage in stages if stage not in done]
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #c52aea0b
 def describe_stage(
-    g, # rows of one stage in the ledger
+    g, # lines of one stage in the ledger
 ):
     "dict of its state, samples, seconds, samples/s, calls, GB, device, as text."
     row = {"state": "not run", "samples": "–", "seconds": "–", "samples/s": "–", "calls": "0", "GB": "–", "device": "–"}
@@ -287,7 +295,7 @@ def tabulate_stages(
     s, # Cifar10C
 ):
     "Rows of the table `stages`: state, samples, seconds, samples/s, calls, GB, device."
-    rows, names = read_ledger(s), plan_of(s).stages
+    rows, names = read_current_lines(s), plan_of(s).stages
     return pd.DataFrame([dict(stage=k, **describe_stage(rows[rows.stage == k])) for k in names]).set_index("stage")
 
 # %% ../../nbs/api/tools/29a_stages.ipynb #890baffe
@@ -295,7 +303,7 @@ def write_stages(
     s, # Cifar10C
 ):
     "Write the table `stages` of the section's preset; returns it for display."
-    table, rows, plan = tabulate_stages(s), read_ledger(s), plan_of(s)
+    table, rows, plan = tabulate_stages(s), read_current_lines(s), plan_of(s)
     left = int((table.state != "done").sum())
     source = s.source(plan.n_train, seconds=rows.seconds.sum() if len(rows) else None)
     origin = ", ".join(f"{k} {v}" for k, v in source.items())
