@@ -16,7 +16,7 @@ from ..data.pairs import PairsOf, to_float
 from .parallel import share
 from ..core.random import make_generator
 from ..sets.sets import PerturbationSet, check_quantile, choose_radius, fit_batch, select_radius
-from ..measure.quality import standardise
+from ..sets.sets import standardise
 from .mend import mend
 from .train import Schedule, build_from, fit, piecewise
 
@@ -55,7 +55,7 @@ def measure_every_pair(
         with torch.no_grad(), frozen(cvae):
             mu, logvar = cvae.prior(x) # once for each light, not for each pair
             q = torch.cat([cvae.posterior(x[j], x[k])[0] for j, k in zip(a.split(many), b.split(many))])
-        norm = standardise(q, mu[a], logvar[a]).norm(dim=1)
+        norm = standardise(q, mu[a], (logvar[a] / 2).exp()).norm(dim=1)
         return pd.DataFrame(dict(image=i, light=a.cpu(), light_tilde=b.cpu(), norm=norm.cpu()))
     kept = memo.place("norms", measure_every_pair, prior=cvae.prior, recognition=cvae.recognition, scenes=scenes)
     return memo.make_rows(kept, "norms", scenes.index.tolist(), work)
