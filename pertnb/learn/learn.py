@@ -13,7 +13,7 @@ from ..core.device import frozen, full_precision
 from ..models.cvae import elbo, make_cvae
 from ..data.pair_source import check_source
 from ..data.pairs import PairsOf, to_float
-from .parallel import share
+from .parallel import take_share
 from ..core.random import make_generator
 from ..sets.sets import PerturbationSet, check_quantile, choose_radius, fit_batch, select_radius
 from ..sets.sets import standardise
@@ -33,7 +33,7 @@ def bound_loss(
     def loss(module, i, gen, t):
         x, x_tilde = source.draw(i, gen)
         noise = torch.randn(len(i), getattr(module, "module", module).latent, generator=gen, device=gen.device)
-        x, x_tilde, noise = share(x, x_tilde, noise)
+        x, x_tilde, noise = take_share(x, x_tilde, noise)
         b = piecewise(t, beta, beta_epochs)
         total, err, div = elbo(module, x, x_tilde, noise, b, error)
         pixel = err.detach().mean() / x[0].numel()

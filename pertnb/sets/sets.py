@@ -225,8 +225,8 @@ def perturb_each(
     "n points of each image's set, image by image, (B * n, C, H, W)."
     mu, sigma = (t[:, None] for t in prior)
     z = (u * sigma + mu).flatten(0, 1)
-    decode_each = getattr(getattr(pset.cvae, "generator", None), "each", None)
-    out = decode_each(x, z) if decode_each else pset.cvae.decode(x.repeat_interleave(u.shape[1], 0), z)
+    each = getattr(getattr(pset.cvae, "generator", None), "each", None)
+    out = each(x, z) if each else pset.cvae.decode(x.repeat_interleave(u.shape[1], 0), z)
     return out.clamp(0, 1)
 
 
