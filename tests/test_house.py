@@ -2,6 +2,7 @@
 import ast
 import importlib
 import pkgutil
+import symtable
 from collections import Counter
 
 import pytest
@@ -66,3 +67,31 @@ def test_a_public_name_belongs_to_one_module():
     for module in MODULES:
         for name in public_names(module): owners.setdefault(name, []).append(module)
     assert len(owners) > 1000 and {name: modules for name, modules in owners.items() if len(modules) > 1} == {}
+
+
+def shadows(scope, imported=frozenset()):
+    "Names of a scope and of those inside it that functions bind although an outer scope imports them; a class keeps its names to itself."
+    names = {s.get_name(): s for s in scope.get_symbols()}
+    bound = {name for name, s in names.items() if s.is_local()} if scope.get_type() == "function" else set()
+    seen = imported if scope.get_type() == "class" else imported | {name for name, s in names.items() if s.is_imported()}
+    return (bound & imported).union(*(shadows(child, seen) for child in scope.get_children()))
+
+
+def test_shadows_are_seen():
+    code = """from a import b, c, d, e, f, g as h
+class Kept:
+    b: int = 0
+    def c(self): return self.b
+def parameter(b): return lambda c: c
+def local():
+    d = 1
+    return [h for h in e]
+def reads(): return f, {k for k in b}
+"""
+    assert shadows(symtable.symtable(code, "code", "exec")) == {"b", "c", "d", "h"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_local_shadows_an_import(module):
+    path = importlib.util.find_spec(module).origin
+    assert shadows(symtable.symtable(open(path, encoding="utf-8").read(), path, "exec")) == set()

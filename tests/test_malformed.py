@@ -189,7 +189,7 @@ CASES = {
     "pairs for a radius": (lambda d: sets.select_radius(PSET, BYTES, BYTES[:3]), V, "x and x_tilde of equal shapes"),
     "no pairs for a radius": (lambda d: sets.select_radius(PSET, BYTES[:0], BYTES[:0]), V, "expected at least one pair"),
     "int64 images for a radius": (lambda d: sets.select_radius(PSET, BYTES.long(), BYTES.long()), V, "images must be uint8, or float in [0, 1], got int64"),
-    "pairs to evaluate": (lambda d: quality.evaluate_set(PSET, X, X[:3], g()), V, "expected at least one pair, x and x_tilde of one shape, got (4,"),
+    "pairs to evaluate": (lambda d: quality.evaluate_set(PSET, X, X[:3], g()), V, "expected at least one pair, and x and x_tilde of equal shapes; x is (4,"),
     "nothing to evaluate": (lambda d: quality.evaluate_set(PSET, X[:0], X[:0], g()), V, "expected at least one pair"),
     "nan to evaluate": (lambda d: quality.evaluate_set(PSET, X, with_nan(X), g()), V, "x_tilde must lie in [0, 1] and be finite"),
     "samples of an evaluation": (lambda d: quality.evaluate_set(PSET, X, X, g(), n_samples=0), V, "n_samples must be a whole number, at least 1, got 0"),

@@ -293,7 +293,7 @@ class Trainings(FurtherTrainings):
         "The same as text, with the fields that have other values."
         changes = [{}, *(parse_further(text)[2] for text in self.own_further(method))]
         told = [f" ({', '.join(f'{k} {v}' for k, v in texts.items())})" if texts else "" for texts in changes]
-        return " + ".join(f"{n:g}{fields}" for n, fields in zip(self.passes(method), told))
+        return " + ".join(f"{n:g}{changed}" for n, changed in zip(self.passes(method), told))
 
 # %% ../../nbs/api/experiments/03_cifar10c.ipynb #80f7142c
 @experiment("cifar10c_robust", **ROBUST_PRESETS)

@@ -13,10 +13,10 @@ from ..core.device import frozen, full_precision
 from ..models.cvae import elbo, make_cvae
 from ..data.pair_source import check_source
 from ..data.pairs import PairsOf, to_float
-from .parallel import share
+from .parallel import take_share
 from ..core.random import make_generator
 from ..sets.sets import PerturbationSet, check_quantile, choose_radius, fit_batch, select_radius
-from ..measure.quality import standardise
+from ..sets.sets import standardise
 from .mend import mend
 from .train import Schedule, build_from, fit, piecewise
 
@@ -33,7 +33,7 @@ def bound_loss(
     def loss(module, i, gen, t):
         x, x_tilde = source.draw(i, gen)
         noise = torch.randn(len(i), getattr(module, "module", module).latent, generator=gen, device=gen.device)
-        x, x_tilde, noise = share(x, x_tilde, noise)
+        x, x_tilde, noise = take_share(x, x_tilde, noise)
         b = piecewise(t, beta, beta_epochs)
         total, err, div = elbo(module, x, x_tilde, noise, b, error)
         pixel = err.detach().mean() / x[0].numel()
@@ -55,7 +55,7 @@ def measure_every_pair(
         with torch.no_grad(), frozen(cvae):
             mu, logvar = cvae.prior(x) # once for each light, not for each pair
             q = torch.cat([cvae.posterior(x[j], x[k])[0] for j, k in zip(a.split(many), b.split(many))])
-        norm = standardise(q, mu[a], logvar[a]).norm(dim=1)
+        norm = standardise(q, mu[a], (logvar[a] / 2).exp()).norm(dim=1)
         return pd.DataFrame(dict(image=i, light=a.cpu(), light_tilde=b.cpu(), norm=norm.cpu()))
     asked = dict(prior=cvae.prior, recognition=cvae.recognition, posterior=type(cvae).posterior) # not the decoder
     kept = memo.place("norms", measure_every_pair, scenes=scenes, **asked)

@@ -20,7 +20,7 @@ from ..core.random import on_cpu
 from ..data.pairs import evaluation_pairs
 from ..sets.sets import PerturbationSet, encode_pairs, project, sample_ball
 from ..attack.strong import PIXEL_EPS, attack_pixels_in_training
-from .parallel import gather_parts, share
+from .parallel import gather_parts, take_share
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #d5709990
 @dataclass(frozen=True)
@@ -326,7 +326,7 @@ def set_loss(
     def loss(module, i, gen, t):
         x, y = draw(i, gen=gen, t=t)
         u = point.draw(i, gen).to(x.device, non_blocking=True)
-        x, y, u, i, chosen = share(x, y, u, i, spread_evenly(len(i)) < part)
+        x, y, u, i, chosen = take_share(x, y, u, i, spread_evenly(len(i)) < part)
         x_tilde = move_part(getattr(module, "module", module), point, x, y, u, t, i, chosen)
         values, logits = mix_losses(module, x, x_tilde, y, per_example, both)
         accuracy = {} if y.ndim > 1 else dict(accuracy=(logits.detach().argmax(1) == y).float().mean())

@@ -15,7 +15,7 @@ from ..core.checks import check_known, check_number
 from ..core.device import frozen
 from ..core.random import make_generator, on_cpu
 from ..data.pair_source import check_source
-from .parallel import share
+from .parallel import take_share
 from .train import Schedule, build_from, fit
 from ..measure.excess import AIMS, FLAT, distance_to_views, spread_of_views
 from ..measure.quality import mean_error
@@ -131,7 +131,7 @@ def mend_loss(
         cpu = on_cpu(gen)
         aim = plan.aims[int(torch.randint(len(plan.aims), (), generator=cpu))]
         start = sample_ball(len(i), cvae.latent, eps, cpu).to(noise.device)
-        each, start, noise, *pairs = share(views.transpose(0, 1), start, noise, *pairs)
+        each, start, noise, *pairs = take_share(views.transpose(0, 1), start, noise, *pairs)
         views = each.transpose(0, 1)
         x = views[0]
         with torch.no_grad(): (mu, logvar), (mu_p, logvar_p) = cvae.posterior(*pairs), cvae.prior(x)

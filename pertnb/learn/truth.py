@@ -152,5 +152,5 @@ def evaluate_digits(
     parts = [pd.DataFrame(dict(kind=kind, corruption="none", eps=0., image=i, correct=correct.cpu().numpy()))
              for kind, correct in outcomes.items()]
     conditions = TRUTHS[test.truth][2](test.images[test.index])
-    parts.append(attack_by_pgd(model, pset, conditions, y, radii, steps=steps)[0])
-    return pd.concat(parts, ignore_index=True)
+    attacked, _ = attack_by_pgd(model, pset, conditions, y, radii, steps=steps) # its images are places in `conditions`
+    return pd.concat([*parts, attacked.assign(image=i[attacked.image])], ignore_index=True)

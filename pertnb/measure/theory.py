@@ -14,6 +14,7 @@ from scipy.special import gammaln, hyp1f1, wrightomega, xlogy
 from scipy.stats import chi2
 from ..core.checks import check_counts
 from .quality import measure_nearest
+from ..sets.sets import standardise
 
 # %% ../../nbs/api/measure/17_theory.ipynb #9b6f28be
 def log_normal(
@@ -131,7 +132,7 @@ def to_prior_units(
     sigma_prior, # of the prior
 ):
     "The posterior in the prior's units: (mu - mu_prior) / sigma_prior and sigma / sigma_prior."
-    return (mu - mu_prior) / sigma_prior, sigma / sigma_prior
+    return standardise(mu, mu_prior, sigma_prior), sigma / sigma_prior
 
 
 def thresholds(

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['RADIUS_NAMES', 'PACKAGED', 'project', 'truncated_chi', 'sample_ball', 'check_images', 'check_pairs', 'check_latents',
            'check_image_size', 'check_precision', 'check_about', 'PerturbationSet', 'check_set_images', 'perturb',
-           'perturb_each', 'encode', 'encode_pairs', 'at', 'sample', 'with_radius', 'fit_batch', 'latent_norms',
-           'check_quantile', 'choose_radius', 'select_radius', 'name_radii', 'save_set', 'read_about', 'build_network',
-           'load_released', 'load_set', 'packaged_set', 'packaged_set_card']
+           'perturb_each', 'standardise', 'encode', 'encode_pairs', 'at', 'sample', 'with_radius', 'fit_batch',
+           'latent_norms', 'check_quantile', 'choose_radius', 'select_radius', 'name_radii', 'save_set', 'read_about',
+           'build_network', 'load_released', 'load_set', 'packaged_set', 'packaged_set_card']
 
 # %% ../../nbs/api/sets/07_sets.ipynb #e0e82f51
 import json
@@ -225,9 +225,18 @@ def perturb_each(
     "n points of each image's set, image by image, (B * n, C, H, W)."
     mu, sigma = (t[:, None] for t in prior)
     z = (u * sigma + mu).flatten(0, 1)
-    decode_each = getattr(getattr(pset.cvae, "generator", None), "each", None)
-    out = decode_each(x, z) if decode_each else pset.cvae.decode(x.repeat_interleave(u.shape[1], 0), z)
+    each = getattr(getattr(pset.cvae, "generator", None), "each", None)
+    out = each(x, z) if each else pset.cvae.decode(x.repeat_interleave(u.shape[1], 0), z)
     return out.clamp(0, 1)
+
+
+def standardise(
+    mu,      # of a posterior (B, K)
+    mu_p,    # of the prior (B, K)
+    sigma_p, # of the prior (B, K)
+):
+    "u = (mu - mu_p) / sigma_p, (B, K)."
+    return (mu - mu_p) / sigma_p
 
 
 def encode(
@@ -236,13 +245,13 @@ def encode(
     x_tilde,    # images (B, C, H, W) in [0, 1]
     prior=None, # pset.prior(x), if it is known
 ):
-    "The latent of x_tilde, (B, K), not projected: u = (mu(x, x_tilde) - mu(x)) / sigma(x)."
+    "The latent of x_tilde, (B, K), not projected: the posterior's mean in the prior's units (`standardise`)."
     pset.check(x)
     pset.check(x_tilde, "x_tilde")
     if x.shape != x_tilde.shape:
         raise ValueError(f"x and x_tilde must have equal shapes, got {tuple(x.shape)} and {tuple(x_tilde.shape)}")
-    mu, sigma = prior or pset.prior(x)
-    with torch.no_grad(): return (pset.cvae.posterior(x, x_tilde)[0] - mu) / sigma
+    prior = prior or pset.prior(x)
+    with torch.no_grad(): return standardise(pset.cvae.posterior(x, x_tilde)[0], *prior)
 
 # %% ../../nbs/api/sets/07_sets.ipynb #c40dd955
 def encode_pairs(
@@ -323,6 +332,7 @@ def latent_norms(
             with torch.no_grad(), frozen(model):
                 mu, logvar = model.prior(a)
                 q = model.posterior(a, b)[0]
+            # not by `standardise`: it rounds otherwise, and the last digits of each radius would be others
             out.append(((q - mu) * (-logvar / 2).exp()).norm(dim=1).cpu())
         return torch.cat(out)
     return stretch(run_all("latent norms", norms, len(x), batch_size, (model, x[:1])), len(x))
