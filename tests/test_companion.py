@@ -7,6 +7,7 @@ import re
 import runpy
 import tomllib
 
+import pandas as pd
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -14,6 +15,7 @@ from scipy.stats import binomtest
 
 import pertnb
 from pertnb.learn import robust
+from pertnb.report import scoreboard
 from pertnb.sets.sets import packaged_set_card
 
 
@@ -136,6 +138,15 @@ def test_what_the_quartiles_do_not_decide(root, readme):
         assert f"worst case p ≥ {chance['worst']:.2f}, PGD p ≥ {chance['robust']:.2f}" in said, method
         least += chance.values()
     assert f"neither can be told from training on corruptions (p ≥ {min(least):.2f})" in " ".join(readme.split())
+
+
+def test_scoreboard_is_that_of_the_tables(root, tmp_path, monkeypatch):
+    "Its numbers and verdicts; when a table was made, and how long that took, may have been told anew since."
+    monkeypatch.setenv("PERTNB_RUNS", str(tmp_path)) # no table of a run of one's own
+    said = ["label", "row", "column", "paper", "ours", "verdict", "reason", "preset"]
+    ours = scoreboard.scoreboard(scoreboard.read_results())[said]
+    kept = pd.read_csv(root / "tables" / "quick" / "scoreboard.csv", keep_default_na=False)[said]
+    pd.testing.assert_frame_equal(kept, ours, rtol=1e-9)
 
 
 def test_readme_counts_what_the_scoreboard_has(root, readme):
