@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from configparser import ConfigParser
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,17 @@ def settings():
     return ini["DEFAULT"]
 
 
+def run_in(folder, program, *args, cwd=ROOT, timeout=300, **env):
+    "Run a program of this environment, 'papermill' or 'python', its runs and data in a folder."
+    command = [sys.executable] if program == "python" else [Path(sys.executable).parent / program]
+    env = {**os.environ, "PERTNB_RUNS": str(folder / "runs"), "PERTNB_DATA": str(folder / "data"), **env}
+    return subprocess.run([*command, *map(str, args)], cwd=cwd, env=env, timeout=timeout, capture_output=True, text=True)
+
+
 @pytest.fixture
 def run(tmp_path):
-    "Run a program of this environment: run('papermill', ...) or run('python', ...), its runs and data in a folder of the test's."
-    def run(program, *args, cwd=ROOT, timeout=300, **env):
-        command = [sys.executable] if program == "python" else [Path(sys.executable).parent / program]
-        env = {**os.environ, "PERTNB_RUNS": str(tmp_path / "runs"), "PERTNB_DATA": str(tmp_path / "data"), **env}
-        return subprocess.run([*command, *map(str, args)], cwd=cwd, env=env, timeout=timeout, capture_output=True, text=True)
-    return run
+    "run('papermill', ...) or run('python', ...): `run_in` a folder of the test's."
+    return partial(run_in, tmp_path)
 
 
 @pytest.fixture(scope="session")

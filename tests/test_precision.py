@@ -1,10 +1,12 @@
 """What is reported has the same bits whether training takes bf16 or not, and inside of a caller's autocast."""
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 
 import pytest
 import torch
 
 from pertnb.attack import strong
+from pertnb.certify.votes import Noisy
 from pertnb.learn import segment
 from pertnb.measure import judging
 from pertnb.measure import quality, set_bounds
@@ -117,3 +119,13 @@ def test_notebooks_in_the_other_precision(run):
     done = run("nbdev_test", "--file_re", pattern, "--n_workers", "2", "--do_print", PERTNB_BF16=other)
     said = done.stdout + done.stderr
     assert done.returncode == 0 and all(f"{name}.ipynb" in said for name in NOTEBOOKS), said
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_gpu_votes_on_the_draws_of_the_cpu(parts):
+    "The draws have the same bits; rounding moves a vote only where logits almost tie."
+    pset, model, x, *_ = parts
+    cpu, gpu = Noisy(pset, model, x, 1.), Noisy(deepcopy(pset).cuda(), deepcopy(model).cuda(), x.cuda(), 1.)
+    i = torch.arange(len(x))
+    assert torch.equal(cpu.draw(i, 10), gpu.draw(i.cuda(), 10).cpu())
+    assert (cpu.count(i, 500) - gpu.count(i.cuda(), 500).cpu()).abs().max() <= 10

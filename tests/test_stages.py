@@ -44,7 +44,7 @@ def test_either_precision(run, tmp_path, bf16):
     assert f"precision {precision}." in table.read_text()
 
 
-@pytest.mark.skipif("PERTNB_SLOW" not in os.environ, reason="minutes: PERTNB_SLOW=1 pytest tests/test_stages.py")
+@pytest.mark.skipif("PERTNB_SLOW" not in os.environ, reason="takes minutes: PERTNB_SLOW=1 pytest tests/test_stages.py")
 def test_full_width(root, tmp_path):
     "Every stage of `fast` with its networks and losses, few images and steps."
     found = staged(root, tmp_path, "fast", timeout=7200)

@@ -82,7 +82,7 @@ class NoisyPoints:
         batch_size=250, # images decoded and classified at a time; more than fit into a processor's cache take longer
     ):
         check_noise(pset, x, sigma, centre, batch_size)
-        self.generators = [make_generator("smoothing", seed, i, device=x.device) for i in name_images(ids, len(x))]
+        self.generators = [make_generator("smoothing", seed, i) for i in name_images(ids, len(x))]
         self.pset, self.model = fuse(pset), fuse(model)
         self.x, self.sigma, self.centre, self.batch_size = x, sigma, centre, batch_size
         priors = lambda n: [torch.cat(p) for p in zip(*map(pset.prior, x[:n].split(batch_size)))]
@@ -90,8 +90,9 @@ class NoisyPoints:
 
     def draw(self, i, n):
         "The next n draws of u for images i: (len(i), n, K)."
-        randn = partial(torch.randn, n, self.pset.latent, device=self.x.device)
+        randn = partial(torch.randn, n, self.pset.latent)
         u = self.sigma * torch.stack([randn(generator=self.generators[j]) for j in i.tolist()])
+        u = u.to(self.x.device) # generators of other devices draw other numbers
         return u if self.centre is None else u + self.centre[i, None]
 
     @full_precision()
