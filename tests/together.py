@@ -38,7 +38,9 @@ def trainings():
     classifier = lambda: nets.make_classifier(**net)
     aside = robust.validation_loss("cvae_adversarial", data.on(data.index[:33]), pset, batch_size=16, steps=2) # the last batch is one image
     loss = {m: robust.classifier_loss(m, data, pset, **({"steps": 2} if m == "cvae_adversarial" else {})) for m in ("cifar10c", "cvae_augmentation", "cvae_adversarial")}
-    return dict(cvae=(lambda: cvae.make_cvae(**NARROW), learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2)), data.index, adam),
+    bound = learn.bound_loss(pairs.PairsOf(data, "mixed"), (0, .1), (0, 2))
+    return dict(cvae=(lambda: cvae.make_cvae(**NARROW), bound, data.index, adam),
+                filtered=(lambda: cvae.make_cvae(**NARROW, filters=3), bound, data.index, adam),
                 **{m: (classifier, l, data.index, sgd) for m, l in loss.items()},
                 validated=(classifier, loss["cvae_adversarial"], data.index, sgd, 0, aside),
                 mended=(lambda: mend.Mending(cvae.make_cvae(**NARROW)), mend.mend_loss(pairs.PairsOf(data), 2., mend.Mend(steps=2, tolerance=.01)),
