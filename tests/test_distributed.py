@@ -30,7 +30,7 @@ def test_same_network(curves):
     assert curves[2][0]["networks"] == curves[2][1]["networks"] == curves[1][0]["networks"]
 
 
-@pytest.mark.parametrize("name", ["cvae", "cifar10c", "cvae_augmentation", "cvae_adversarial", "validated", "kept", "mended"])
+@pytest.mark.parametrize("name", ["cvae", "filtered", "cifar10c", "cvae_augmentation", "cvae_adversarial", "validated", "kept", "mended"])
 def test_same_curve(curves, name):
     "Every number that is logged, at every step; sums of another order let the curves drift apart, the faster the larger the rate."
     one, two = curves[1][0]["logs"][name], curves[2][0]["logs"][name]
