@@ -173,7 +173,7 @@ def main():
     more = dict(note=args.note, pairs=len(fit) * len(fit.names), steps=pset.info["steps"],
                 validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
     source = provenance("overnight", "cifar10", settings.seed, len(fit), sum(seconds.values()), "cpu", **more)
-    source["device"] = f"CPU, {args.threads} threads"
+    source["device"] = f"CPU, {args.threads} thread{'s' * (args.threads != 1)}"
     kept = {k: source[k] for k in (*ORIGIN, "views_digest")}
     pset.info = pset.info | kept | dict(mended=[*before, pset.info["mended"]])
     pset.save(path, half=True)
