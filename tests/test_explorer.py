@@ -15,7 +15,7 @@ import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium with chromedriver here")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium with its driver here")
 pytest.importorskip("ipywidgets", reason="the explorer needs ipywidgets: pip install -e '.[explore]'")
 webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is driven by selenium")
 NOTEBOOK = "14_explorer.ipynb"
