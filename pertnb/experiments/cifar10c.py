@@ -363,7 +363,7 @@ class CertifiedSettings(RiskSettings, VoteSettings, PatchSettings, SetSettings):
     n_attacked: int = 4      # of them attacked inside their certified radius, for each noise
     n_predict: int = 100     # draws of a prediction
     n_fixed: int = 10_000    # draws that the sequential test is compared with ...
-    n_most: int = 10_000     # ... and draws after which that test gives up
+    n_most: int = 10_000     # ... and the most that it takes; an image is undecided then
     restarts: int = 2        # of each attack inside the certified radius
     attack_steps: int = 10   # of each restart
     judge: int = 1000        # draws that judge the attacked point
