@@ -160,7 +160,7 @@ def test_what_the_quartiles_do_not_decide(root, readme):
 ROWS = "tables/overnight/rows"
 
 
-def tell_gains(root, first, second, kinds, digits=1):
+def tell_gains(root, first, second, kinds):
     "How much larger a share of its images the first is right on than the second, with a 95% interval over images: [text]."
     answers = [pd.read_csv(root / ROWS / f"{name}.csv.xz", index_col="image") for name in (first, second)]
     told = []
@@ -168,7 +168,7 @@ def tell_gains(root, first, second, kinds, digits=1):
         means = [100 * at[[c for c in at if c.startswith(f"{kind} ")]].mean(axis=1) for at in answers]
         gain = means[0] - means[1]
         assert len(gain) == 10_000 and gain.notna().all()
-        told.append(f"{gain.mean():.{digits}f} ± {1.96 * gain.std() / len(gain)**.5:.{digits}f}")
+        told.append(f"{gain.mean():.1f} ± {1.96 * gain.std() / len(gain)**.5:.1f}")
     return told
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from test_repository import notebooks
 
-SKIPPED = {"no GPU": 2, "no reference images: none at /tmp/x1, set PERTNB_REFERENCE": 3, "x is not installed: pip install x": 1}
+SKIPPED = {"no GPU": 2, "no reference images: none at FOLDER, set PERTNB_REFERENCE": 3, "x is not installed: pip install x": 1}
 
 
 def write_report(folder, skipped, failures=0):

@@ -26,7 +26,7 @@ def paths(tmp_path_factory):
     folders = [tmp_path_factory.mktemp(name) for name in ("first", "again")]
     for folder in folders:
         words = NOTEBOOK, folder / "out.ipynb", "-p", "preset", "smoke"
-        done = run_in(folder, "papermill", "--no-progress-bar", *words, **reproduce.PINNED)
+        done = run_in(folder, "papermill", "--no-progress-bar", *words, timeout=150, **reproduce.PINNED)
         assert done.returncode == 0, done.stderr[-3000:]
     return [folder / "runs" / "smoke" / "tables" / "cifar10c_robustness.csv" for folder in folders]
 

@@ -214,7 +214,8 @@ def tabulate(section):
     "Write table:cifar10c_robustness and its figures of all classifiers judged, and print what the worst case says."
     cards = find_judged(section)
     names = {m: robust.METHODS[m] for m in cards}
-    rows = keep_common(pd.concat([read_own_answers(section, m).assign(method=m, seed=section.seed) for m in names]))
+    answers = {m: read_answers(landed_file(section, f"classifier_{m}")) for m in names}
+    rows = keep_common(pd.concat([answers[m].assign(method=m, seed=section.seed) for m in names]))
     radii = section.radii(section.robust)
     table = tabulate_accuracy(rows, names, radii)
     judged, attacked = (rows[rows.kind == kind].image.nunique() for kind in ("clean", "worst"))

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from pertnb.core.files import atomic_write, read_tensors
-from pertnb.core.paths import ORIGIN, package_root, provenance
+from pertnb.core.paths import ORIGIN, device_name, package_root, provenance
 from pertnb.core.random import make_generator
 from pertnb.data import pairs
 from pertnb.experiments import presets
@@ -173,7 +173,7 @@ def main():
     more = dict(note=args.note, pairs=len(fit) * len(fit.names), steps=pset.info["steps"],
                 validation_images=len(validation), corruptions=list(fit.names), views_digest=fit.digest)
     source = provenance("overnight", "cifar10", settings.seed, len(fit), sum(seconds.values()), "cpu", **more)
-    source["device"] = f"CPU, {args.threads} thread{'s' * (args.threads != 1)}"
+    source["device"] = device_name("cpu", args.threads)
     kept = {k: source[k] for k in (*ORIGIN, "views_digest")}
     pset.info = pset.info | kept | dict(mended=[*before, pset.info["mended"]])
     pset.save(path, half=True)

@@ -130,11 +130,12 @@ def commit():
 # %% ../../nbs/api/core/00e_paths.ipynb #2d838894
 def device_name(
     device=None, # torch device or its name; default: best_device()
+    n=None,      # threads; default: those of torch
 ):
     "For instance 'NVIDIA H200' or 'CPU, 2 threads'."
     device = torch.device(device or best_device())
     if device.type == "cuda": return torch.cuda.get_device_name(device)
-    n = torch.get_num_threads()
+    n = n or torch.get_num_threads()
     return f"{device.type.upper()}, {n} thread{'s' * (n != 1)}"
 
 # %% ../../nbs/api/core/00e_paths.ipynb #d82c76c5

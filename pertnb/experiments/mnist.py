@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['MNIST_PAPER', 'MNIST_SMOKE', 'SetTraining', 'SetEvaluation', 'DigitTraining', 'MnistRow', 'MnistSettings',
            'MnistTruth', 'MnistPairs', 'Learned', 'sum_seconds', 'MnistSets', 'DescribedSets', 'MnistEvaluation',
-           'MnistComparison', 'compare_with_paper', 'MnistVerdict', 'GridPart', 'MnistPoints', 'MnistSearched',
-           'MnistContents', 'MnistClassifiers', 'MnistLegible', 'Mnist']
+           'MnistComparison', 'compare_with_paper', 'MnistVerdict', 'GridPart', 'MnistPoints', 'MnistCaptions',
+           'MnistSearched', 'MnistContents', 'MnistClassifiers', 'MnistLegible', 'Mnist']
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #8b857518
 import math
@@ -344,19 +344,6 @@ class MnistPoints(MnistVerdict):
         x, x_tilde = self.draw_test("excess", self.seed, n=n)
         return x, x_tilde, self.sample_sets(x, "excess")
 
-    def caption_points(self,
-        sets,    # their name: "RTS"
-        images,  # what stands beside them: "MNIST images"
-        partner, # what a partner is called: "true noise"
-    ):
-        "Caption of random points: how much they change an image, beside a true partner (mean squared change)."
-        rows = self.excess()
-        changes, n = rows[(rows.column == "squared change") & rows.row.isin(self.rows)].value, int(rows.n.max())
-        x, x_tilde = self.draw_test("excess", self.seed, n=n)
-        return (f"Random points of the learned {sets} sets, beside {images} and {partner}. They change an image "
-                f"by {changes.min():.3g} to {changes.max():.3g}, {partner} by "
-                f"{(x_tilde - x).square().mean():.3g} (mean squared change, {n:,} test images).")
-
     def covered_rows(self):
         "The rows whose coverage is measured."
         return list(self.rows)
@@ -372,8 +359,24 @@ class MnistPoints(MnistVerdict):
                 found.append(pd.DataFrame(dict(row=row, **fields, pgd_ae=near, none=none)))
         return self.keep("coverage", pd.concat(found))
 
+# %% ../../nbs/api/experiments/02_mnist.ipynb #c17de5a2
+class MnistCaptions(MnistPoints):
+    "What a caption says of random points."
+    def caption_points(self,
+        sets,    # their name: "RTS"
+        images,  # what stands beside them: "MNIST images"
+        partner, # what a partner is called: "true noise"
+    ):
+        "Caption of random points: how much they change an image, beside a true partner (mean squared change)."
+        rows = self.excess()
+        changes, n = rows[(rows.column == "squared change") & rows.row.isin(self.rows)].value, int(rows.n.max())
+        x, x_tilde = self.draw_test("excess", self.seed, n=n)
+        return (f"Random points of the learned {sets} sets, beside {images} and {partner}. They change an image "
+                f"by {changes.min():.3g} to {changes.max():.3g}, {partner} by "
+                f"{(x_tilde - x).square().mean():.3g} (mean squared change, {n:,} test images).")
+
 # %% ../../nbs/api/experiments/02_mnist.ipynb #5d686ce3
-class MnistSearched(MnistPoints):
+class MnistSearched(MnistCaptions):
     "The sets of all rows are searched, at some test images and their true perturbations."
 
     @property
