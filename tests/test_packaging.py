@@ -57,6 +57,14 @@ def test_answers_count_for_their_weights_alone(tools, clone):
         tools.package.attack_more(SimpleNamespace(**vars(clone.section), robust=None), METHOD)
 
 
+def test_answers_without_attacks(tools, tmp_path):
+    "They have no count of zero gradients, and are read as they were."
+    rows = answers().query("kind == 'clean'").drop(columns="zero_gradients")
+    tools.package.spread_answers(rows).to_csv(tmp_path / "answers.csv.xz", index=False)
+    read = tools.package.read_answers(tmp_path / "answers.csv.xz")
+    assert read[[*rows]].reset_index(drop=True).equals(rows) and read.zero_gradients.isna().all()
+
+
 def test_answers_that_name_no_weights_need_their_card(tools, clone):
     "As those of before, and of methods without weights."
     clone.write_card(sha256=None)

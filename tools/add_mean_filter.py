@@ -1,10 +1,11 @@
 """Train the packaged set of corruptions further, with kernels that also see the mean of their image (`filter_mean`).
 
-    python tools/add_mean_filter.py FILE.safetensors [--passes 5]
+    python tools/add_mean_filter.py FILE.safetensors [--passes 5] [--control] [--mended]
 
-The kernels' new weight begins at zero, so that the decoder begins as the packaged one. The set is not mended again:
-its errors can be compared (tools/read_reconstructions.py FILE), its worst points can't. What was trained before is
-read.
+The kernels' new weight begins at zero, so that the decoder begins as the packaged one. --control trains the packaged
+set for as many passes with its kernels as they are. --mended mends the set again afterwards, as the packaged one was;
+without it its errors can be compared (tools/read_reconstructions.py FILE), its worst points can't. What was trained
+before is read.
 """
 import argparse
 
@@ -32,17 +33,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="where the set is written")
     parser.add_argument("--passes", type=float, default=5.)
+    parser.add_argument("--control", action="store_true", help="kernels that don't see the mean")
+    parser.add_argument("--mended", action="store_true", help="mend the set afterwards")
     args = parser.parse_args()
     s = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10"))
     train, validation = pairs.split_by_seed(pairs.load_views("cifar10", "train", n=s.n_train), s.seed)
     schedule = Schedule(args.passes, s.batch_size, "adam", 1e-3, 0.1, clip=s.clip)
-    start = widen(packaged_set().cvae)
-    pset, log = learn("cvae-mean", pairs.PairsOf(train, pad=s.pad), pairs.PairsOf(validation), start.config, schedule,
-                      (s.beta, s.beta), (0, schedule.peak), seed=s.seed, start=start, quantile=s.coverage,
-                      progress=False)
+    start = packaged_set().cvae if args.control else widen(packaged_set().cvae)
+    name = "cvae-same" if args.control else "cvae-mean"
+    sources = pairs.PairsOf(train, pad=s.pad), pairs.PairsOf(validation)
+    plan = s.plan()["plan"] if args.mended else None
+    pset, log = learn(name, *sources, start.config, schedule, (s.beta, s.beta), (0, schedule.peak), seed=s.seed,
+                      start=start, quantile=s.coverage, plan=plan, progress=False)
     pset.save(args.file)
+    seconds = log.seconds.sum() + (log.attrs["mending"].seconds.sum() if plan else 0)
     print(f"{args.file}: eps {pset.eps:.2f}, quartiles {', '.join(f'{r:.2f}' for r in pset.percentiles)}, "
-          f"{log.seconds.sum():.0f} s")
+          f"{seconds:.0f} s")
 
 
 if __name__ == "__main__": main()

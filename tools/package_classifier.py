@@ -54,7 +54,8 @@ def spread_answers(rows):
     "A line per image; for each kind, corruption and radius a column: 1 right, 0 wrong; a fifth of the room of rows."
     rows = rows.assign(column=rows.kind + " " + rows.corruption + " " + rows.eps.map(repr))
     spread = lambda value: rows.dropna(subset=value).pivot(index="image", columns="column", values=value)
-    wide = [spread(value).astype("Int16").add_prefix(lead) for lead, value in COUNTED.items()]
+    counted = {lead: value for lead, value in COUNTED.items() if value in rows}  # without attacks: no zero gradients
+    wide = [spread(value).astype("Int16").add_prefix(lead) for lead, value in counted.items()]
     return pd.concat(wide, axis=1).reset_index()
 
 
