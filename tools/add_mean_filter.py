@@ -13,6 +13,7 @@ import torch
 
 from pertnb.data import pairs
 from pertnb.experiments import presets
+from pertnb.experiments.mnist import sum_seconds
 from pertnb.learn.learn import learn
 from pertnb.learn.train import Schedule
 from pertnb.models.cvae import make_cvae
@@ -46,9 +47,8 @@ def main():
     pset, log = learn(name, *sources, start.config, schedule, (s.beta, s.beta), (0, schedule.peak), seed=s.seed,
                       start=start, quantile=s.coverage, plan=plan, progress=False)
     pset.save(args.file)
-    seconds = log.seconds.sum() + (log.attrs["mending"].seconds.sum() if plan else 0)
     print(f"{args.file}: eps {pset.eps:.2f}, quartiles {', '.join(f'{r:.2f}' for r in pset.percentiles)}, "
-          f"{seconds:.0f} s")
+          f"{sum_seconds(log):.0f} s")
 
 
 if __name__ == "__main__": main()

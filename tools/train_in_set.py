@@ -3,7 +3,7 @@
     python tools/train_in_set.py SET.safetensors [--method cvae_adversarial] [--passes 6]
 
 The set may come from tools/add_mean_filter.py. The training goes on from the packaged classifier, and is judged without
-attacks on all test images, clean and corrupted. What was trained or judged before is read. Answers go to
+attacks on all test images, clean and corrupted. What was trained before is read. Answers go to
 tables/overnight/rows/classifier_METHOD_in_STEM.csv.xz, a line per image; tools/compare_answers.py compares them with
 those of another set.
 """
@@ -30,15 +30,14 @@ def main():
     base = presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10"))
     entry = f"{args.method}:{args.passes}:pad=4:lr_warm=0.03:early_stopping=0"
     section = RobustCifar10C(replace(base, further=(*base.further, entry)))
-    s, seed, pset = section.robust, section.seed, PerturbationSet.load(args.file)
-    given, logs = {args.method: section.begun(args.method, seed)}, {}
-    models = robust.train_methods(s, (args.method,), *section.views(s, seed), pset, section.n_classes, seed, logs=logs,
-                                  given=given, device=section.device, progress=False)
-    rows = judging.judge_unattacked(models[args.method].eval(), *section.test_views(s.n_judged))
+    pset, n = PerturbationSet.load(args.file), section.robust.n_judged
+    section.set = lambda settings: pset
+    model, log = section.classifier(args.method)
+    rows = judging.judge_unattacked(model, *section.test_views(n))
     stem = f"classifier_{args.method}_in_{Path(args.file).stem}"
     write_rows(section, spread_answers(rows), stem)
-    seconds = robust.last_training(logs[args.method]).seconds.sum()
-    source = provenance(section.preset, section.data, seed, s.n_judged, seconds, section.device)
+    seconds = robust.last_training(log).seconds.sum()
+    source = provenance(section.preset, section.data, section.seed, n, seconds, section.device)
     print(", ".join(f"{k} {v}" for k, v in source.items()))
     for what in ("kind", "corruption"): print((100 * rows.groupby(what).correct.mean()).round(2).to_string())
 
