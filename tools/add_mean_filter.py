@@ -13,8 +13,7 @@ import torch
 
 from pertnb.data import pairs
 from pertnb.experiments import presets
-from pertnb.experiments.mnist import sum_seconds
-from pertnb.learn.learn import learn
+from pertnb.learn.learn import learn, sum_seconds
 from pertnb.learn.train import Schedule
 from pertnb.models.cvae import make_cvae
 from pertnb.sets.sets import packaged_set

@@ -61,7 +61,12 @@ def spread_answers(rows):
 
 def read_answers(path):
     "The rows that `spread_answers` spread: kind, corruption, eps, image, correct, zero_gradients."
-    wide, found = pd.read_csv(path).set_index("image").drop(columns="weights", errors="ignore"), []
+    return gather_answers(pd.read_csv(path))
+
+
+def gather_answers(wide):
+    "The same of a table in memory."
+    wide, found = wide.set_index("image").drop(columns="weights", errors="ignore"), []
     for lead, value in COUNTED.items():
         own = [c for c in wide if c.startswith("zero_gradients ") == bool(lead)]
         found.append(wide[own].rename(columns=lambda c: c.removeprefix(lead)).stack().dropna().rename(value))
@@ -86,19 +91,21 @@ def add_answers(section, rows, method):
         tmp.write_text(json.dumps(card | dict(accuracy=summarise_answers(rows)), indent=1) + "\n")
 
 
-def is_of_card(path, card):
-    "Whether the answers in a file are those of the weights of a card or, where they name none, have its accuracies."
-    named = pd.read_csv(path).get("weights")
-    if named is not None: return bool((named == card["sha256"]).all())
-    if not card["accuracy"]: return False
+def read_if_of_card(path, card):
+    "`read_answers` if they are those of the weights of a card or, where they name none, have its accuracies; or None."
+    wide = pd.read_csv(path)
+    rows = gather_answers(wide)
+    if "weights" in wide: return rows if (wide.weights == card["sha256"]).all() else None
+    if not card["accuracy"]: return None
     table = lambda found: pd.DataFrame(found).sort_values(["kind", "eps"], ignore_index=True).round(6)
-    return table(card["accuracy"]).equals(table(summarise_answers(read_answers(path))))
+    return rows if table(card["accuracy"]).equals(table(summarise_answers(rows))) else None
 
 
 def read_own_answers(section, method):
     "The answers of a packaged classifier; one line ends the command if there are none."
     path = landed_file(section, f"classifier_{method}")
-    if path.exists() and is_of_card(path, packaged_card(method)): return read_answers(path)
+    rows = read_if_of_card(path, packaged_card(method)) if path.exists() else None
+    if rows is not None: return rows
     raise SystemExit(f"{path} has no answers of the packaged classifier {method!r}: judge it without --more, or copy "
                      "the answers of these weights there")
 
@@ -200,23 +207,23 @@ def keep_common(rows):
 
 
 def find_judged(section):
-    "{method: card} of the methods of notebook 05 whose answers count; a line tells which are there and don't."
-    cards = {}
+    "{method: card} and {method: rows} of the methods of notebook 05 whose answers count; a line tells which don't."
+    cards, answers = {}, {}
     for method in robust.METHODS:
         path = landed_file(section, f"classifier_{method}")
         if not path.exists(): continue
         card = packaged_card(method)
-        if is_of_card(path, card): cards[method] = card
-        else: print(f"{method}: left out, {path.name} has no answers of the weights of its card")
-    return cards
+        rows = read_if_of_card(path, card)
+        if rows is None: print(f"{method}: left out, {path.name} has no answers of the weights of its card")
+        else: cards[method], answers[method] = card, rows
+    return cards, answers
 
 
 def tabulate(section):
     "Write table:cifar10c_robustness and its figures of all classifiers judged, and print what the worst case says."
-    cards = find_judged(section)
+    cards, answers = find_judged(section)
     names = {m: robust.METHODS[m] for m in cards}
-    answers = {m: read_answers(landed_file(section, f"classifier_{m}")) for m in names}
-    rows = keep_common(pd.concat([answers[m].assign(method=m, seed=section.seed) for m in names]))
+    rows = keep_common(pd.concat([own.assign(method=m, seed=section.seed) for m, own in answers.items()]))
     radii = section.radii(section.robust)
     table = tabulate_accuracy(rows, names, radii)
     judged, attacked = (rows[rows.kind == kind].image.nunique() for kind in ("clean", "worst"))

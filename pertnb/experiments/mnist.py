@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['MNIST_PAPER', 'MNIST_SMOKE', 'SetTraining', 'SetEvaluation', 'DigitTraining', 'MnistRow', 'MnistSettings',
-           'MnistTruth', 'MnistPairs', 'Learned', 'sum_seconds', 'MnistSets', 'DescribedSets', 'MnistEvaluation',
-           'MnistComparison', 'compare_with_paper', 'MnistVerdict', 'GridPart', 'MnistPoints', 'MnistCaptions',
-           'MnistSearched', 'MnistContents', 'MnistClassifiers', 'MnistLegible', 'Mnist']
+           'MnistTruth', 'MnistPairs', 'Learned', 'MnistSets', 'DescribedSets', 'MnistEvaluation', 'MnistComparison',
+           'compare_with_paper', 'MnistVerdict', 'GridPart', 'MnistPoints', 'MnistCaptions', 'MnistSearched',
+           'MnistContents', 'MnistClassifiers', 'MnistLegible', 'Mnist']
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #8b857518
 import math
@@ -23,7 +23,7 @@ from ..data.pairs import split_by_seed
 from . import contents
 from .presets import Source
 from .section import FigureSettings, MendSettings, QualitySettings, step
-from ..learn.learn import learn_truth
+from ..learn.learn import learn_truth, sum_seconds
 from ..measure.judging import summarise
 from ..learn.train import Schedule, find_jump
 from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
@@ -143,13 +143,6 @@ class Learned(NamedTuple):
     "A trained set and the log of its training."
     pset: PerturbationSet
     log: pd.DataFrame
-
-# %% ../../nbs/api/experiments/02_mnist.ipynb #e99c2214
-def sum_seconds(
-    log, # of a set's training
-):
-    "Seconds of training and mending."
-    return log.seconds.sum() + (log.attrs["mending"].seconds.sum() if "mending" in log.attrs else 0.)
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #33c186ed
 class MnistSets(MnistPairs):
