@@ -185,6 +185,25 @@ def test_learn_check(said, pairs, tmp_path):
     assert code == 1 and len(json.loads(out)["faults"]) == 2
 
 
+def test_learn_check_names_every_pair_and_counts_the_parts(said, tmp_path):
+    "Where the output of a notebook names the first of a kind, `--check` names all."
+    bad = make_pairs(tmp_path / "bad", 60, copies=1)
+    for k in range(10, 20, 2):
+        (bad / "perturbed" / "cat" / f"image{k}__0.png").write_bytes((bad / "clean" / "cat" / f"image{k}.png").read_bytes())
+    got = as_object(said("learn", bad, "--check", "--json"))
+    assert sum("nothing is perturbed" in line for line in got["check"]) == 5 and "more like that" not in " ".join(got["check"])
+    code, out, _ = said("learn", bad, "--check")
+    assert code == 0 and "images: {} to learn from, {} to choose the radius by, {} to test on".format(*got["images"]) in out
+
+
+def test_a_folder_is_not_taken_for_a_function(said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_pairs(tmp_path / "camera", 44, copies=1)
+    code, _, err = said("learn", "camera", "--check")
+    assert code == 2 and "write ./camera for the folder" in err
+    assert as_object(said("learn", "./camera", "--check", "--json"))["check"] == []
+
+
 def test_learn_function_check(said, tmp_path):
     (tmp_path / "mine.py").write_text("def darker(x): return x // 2\n")
     assert as_object(said("learn", f"{tmp_path / 'mine.py'}:darker", "--check", "--preset", "smoke", "--json"))["images"][2] == 12
@@ -494,6 +513,7 @@ def test_script_learns(script, tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     parts = "Verdict", "Six metrics", "The worst of the set", "The pairs that fit worst", "Advice", "data:image/png;base64"
     for part in parts: assert part in page
+    assert "built-in photographs" not in page # that is of the example
     assert "http://" not in page.replace("http://www.w3.org", "") and "import pandas" not in page
     assert {p.name for p in (tmp_path / "out").iterdir()} >= {"set.safetensors", "standard.safetensors", "report.html", "report.ipynb", "tables", "figures", "quality.csv"}
     done = script("evaluate", tmp_path / "out", "--n", "3", "--steps", "2", "--json")

@@ -73,7 +73,7 @@ def test_readme_mean_is_that_of_the_rows(root, readme):
         columns = [c for c in lines[0] if c.startswith(f"{kind} ")]
         assert len(columns) == n
         shown.append(f"{sum(100 * int(line[c]) for line in lines for c in columns) / n / len(lines):.1f}")
-    assert f"| rows 2 and 5, averaged | {' | '.join(shown)} | – | – |" in readme
+    assert f"| mean probabilities of rows 2, 5 | {' | '.join(shown)} | – | – |" in readme
 
 
 def read_restarts(root, row):
@@ -224,7 +224,7 @@ def test_readme_counts_what_the_scoreboard_has(root, readme):
     assert run == len(board)
     assert (f"Of the paper's {len(board)} numbers {run - sizes} were measured, "
             f"{sizes} are layer sizes; {compared} can be compared, {count('agrees')} agree, "
-            f"{count('better')} are better, {count('worse')} worse") in text
+            f"{count('better')} are better, {count('worse')} worse, {count('differs')} neither") in text
     linf = [line["verdict"] for line in board if line["preset"] == "paper"]
     assert f"{linf.count('agrees')} of {len(linf)} numbers agree" in text
 
@@ -234,7 +234,7 @@ def test_readme_says_what_the_packaged_set_holds(root, readme):
     n, held = card["n_test_images"], card["contents"]
     white, flat = round(n * held["white"]), round(n * held["flat"])
     assert held["black"] == 0
-    said = f"of {n:,} test images none has a black point in its set, {white} a white one, {flat} a flat one (AutoPGD, {card['settings']['excess_steps']} steps"
+    said = f"of {n:,} test images none has a black point in its set, {white} a white one, {flat} a flat one ([AutoPGD](logs/blank_overnight.md), {card['settings']['excess_steps']} steps"
     assert said in " ".join(readme.split())
 
 

@@ -429,9 +429,11 @@ def fit_shape(
 ):
     "C, H, W after both; Unsuitable if the picture is too small for them."
     C, H, W = shape
-    if resize and min(H, W) < resize: raise Unsuitable(f"is {H} × {W}, smaller than resize={resize}: take less")
+    if resize and min(H, W) < resize:
+        raise Unsuitable(f"is {H} × {W}, smaller than resize={resize}: take a smaller resize, or leave it out")
     if resize: H, W = (max(resize, round(n * resize / min(H, W))) for n in (H, W))
-    if crop and min(H, W) < crop: raise Unsuitable(f"is {H} × {W}, smaller than crop={crop}: take less")
+    if crop and min(H, W) < crop:
+        raise Unsuitable(f"is {H} × {W}, smaller than crop={crop}: take a smaller crop, or leave it out")
     return (C, crop, crop) if crop else (C, H, W)
 
 

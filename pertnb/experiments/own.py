@@ -157,12 +157,22 @@ def group_equal(
 # %% ../../nbs/api/experiments/07a_own.ipynb #ea13b928
 @dataclass(frozen=True)
 class Case:
-    "Pairs to train on, to choose the radius by and to test on; and what was noticed, in lines."
+    "Pairs to train on, to choose the radius by and to test on; and what was noticed."
     train: Own
     validation: Own
     test: Own
-    lines: tuple = field(default=(), repr=False)
+    kinds: tuple = field(default=(), repr=False) # lines of one kind after those of another
     groups: dict = field(default_factory=dict, repr=False) # {name of an image: its group}
+
+    @property
+    def lines(self):
+        "All that was noticed."
+        return [line for kind in self.kinds for line in kind]
+
+    @property
+    def short_lines(self):
+        "The same, but of a kind the first few, and how many more there are."
+        return [line for kind in self.kinds for line in shorten(kind)]
 
     def split(self):
         "One row per image: part, name, class, group."
@@ -182,7 +192,7 @@ def load_clean(
         return *make_phantoms(N_PHANTOMS, make_generator("phantoms", seed)), PHANTOMS, ()
     if name in CLASSES: return *load_images(name, split), class_names(name), ()
     if not Path(name).is_dir():
-        raise FileNotFoundError(f"there are no images {name!r}: known are {', '.join(CLASSES)}, "
+        raise FileNotFoundError(f"there are no images {name!r}: known are {', '.join(CLASSES)}, phantoms, "
                                 "or a folder of images or class folders")
     if split == "test": return None, None, (), ()
     lines = []
@@ -233,7 +243,10 @@ def load_parts(
         function = load_function(s.function)
         return perturb_some(function, "train", s.n_train, s), perturb_some(function, "test", s.n_test, s)
     folder = Path(s.pairs)
-    if not folder.is_dir(): raise FileNotFoundError(f"there is no folder {s.pairs}")
+    if not folder.is_dir():
+        known = ", ".join(BUILT_IN_FUNCTIONS)
+        raise FileNotFoundError(f"there is no folder {s.pairs}: expected a folder with clean/ and perturbed/, "
+                                f"or a function, {known} or FILE.py:NAME")
     how = dict(level=folder_level(s.groups), resize=s.resize, crop=s.crop, window=read_window(s.window))
     if not (folder / "train").is_dir(): return read_pairs(folder, **how), None
     train = read_pairs(folder / "train", **how)
@@ -247,15 +260,15 @@ def drop_known(
     train, # Own
     groups=([], []), # of the images of train and of test
 ):
-    "The test part without images that are also in the training part, and lines that name them."
+    "The test part without images that are also in the training part, and lines that name them, in two kinds."
     same = group_equal(train.images, test.images)[len(train):]
     both = [(i, int(k)) for i, k in enumerate(same) if k < len(train)]
-    lines = [f"test/{test.names[i]} is the same image as train/{train.names[k]}: left out of the test" for i, k in both]
+    equal = [f"test/{test.names[i]} is the same image as train/{train.names[k]}: left out of the test" for i, k in both]
     shared = {i for i, group in enumerate(groups[1]) if group in set(groups[0])} - {i for i, _ in both}
-    lines += [f"test/{test.names[i]} is of group {groups[1][i]}, which is trained on: left out of the test"
-              for i in sorted(shared)]
+    related = [f"test/{test.names[i]} is of group {groups[1][i]}, which is trained on: left out of the test"
+               for i in sorted(shared)]
     left = [i for i in range(len(test)) if same[i] >= len(train) and i not in shared]
-    return test.take(torch.tensor(left, dtype=torch.int64)), shorten(lines)
+    return test.take(torch.tensor(left, dtype=torch.int64)), [equal, related]
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #21570830
 def check_enough(
@@ -266,7 +279,8 @@ def check_enough(
     n = len(same.unique())
     if n < FEWEST or test is not None and not len(test):
         left = "" if test is None else f" and {len(test)} to test on"
-        raise ValueError(f"{n} different images to learn from{left} remain: at least {FEWEST} are needed")
+        raise ValueError(f"{n} different images to learn from{left} remain: at least {FEWEST} are needed, "
+                         "so add images, or mend the pairs that were left out")
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #e61b58e5
 def screen_parts(
@@ -274,19 +288,19 @@ def screen_parts(
     test, # Own to test on, or None
     how,  # `groups` of the settings
 ):
-    "The same without what should not be used, and lines that say what was found."
+    "The same without what should not be used, and what was found: a list of lines for each kind of fault."
     shapes = [describe_shape(part.images.shape[1:]) for part in (own, test) if part is not None]
     if len(set(shapes)) > 1:
         raise ValueError(f"test images are {shapes[1]}, training images {shapes[0]}: make all of them alike")
-    own, lines = screen_pairs(own)
+    own, kinds = screen_pairs(own)
     if test is not None:
         test, found = screen_pairs(test)
         test, known = drop_known(test, own, [find_groups(part.names, how) for part in (own, test)])
-        lines += found + known
-        if known and not len(test): raise ValueError(f"no test image is left: {known[0]}")
+        kinds += found + known
+        if any(known) and not len(test): raise ValueError(f"no test image is left: {sum(known, [])[0]}")
     double = [(i, int(k)) for i, k in enumerate(group_equal(own.images)) if k != i]
     twice = [f"{own.names[i]} is the same image as {own.names[k]}: both go to one side of the split" for i, k in double]
-    return own, test, lines + shorten(twice)
+    return own, test, [*kinds, twice]
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #db0341c2
 def split_own(
@@ -297,7 +311,8 @@ def split_own(
 ):
     "Own pairs: the rest, and those set aside."
     units = unite(group_equal(own.images), find_groups(own.names, how))
-    if (n := len(units.unique())) < 3: raise ValueError(f"{n} groups of images can't be split in three")
+    if (n := len(units.unique())) < 3:
+        raise ValueError(f"{n} groups of images can't be split in three: give at least 3, by another `groups`")
     return [own.take(index) for index in split_units(units, own.labels, share, gen)]
 
 
@@ -382,7 +397,7 @@ def gather(
     learned=(), # names of images that a set was learned from, which is to be tested
 ):
     "A Case; ValueError or FileNotFoundError says what must be mended first."
-    own, test, lines = screen_parts(*load_parts(s), s.groups)
+    own, test, kinds = screen_parts(*load_parts(s), s.groups)
     same = group_equal(own.images)
     check_enough(same, test)
     if test is None:
@@ -395,8 +410,8 @@ def gather(
     train, validation = split_own(own, share, s.groups, make_generator("split", s.seed))
     test = mix(test, s.seed)
     test = test.take(torch.arange(min(len(test), s.n_test)))
-    lines += name_absent(train, "the training part") + name_absent(test, "the test")
-    return Case(train, validation, test, tuple(lines), groups)
+    kinds += [name_absent(train, "the training part"), name_absent(test, "the test")]
+    return Case(train, validation, test, tuple(map(tuple, kinds)), groups)
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #09d7f39b
 def choose_patch(

@@ -129,7 +129,7 @@ def describe_rounds(
     n_classes, # of the data
 ):
     "Seconds, passes and validation loss by round, and what they mean."
-    count, end = len(how["losses"]), "no longer falling"
+    count, end = len(how["losses"]), f"finished, the last round lowered it by less than {100 * FALL:.0f}%"
     if count == 1: end = "one round; whether more would help was not measured"
     elif how["falling"]: end = "still falling: more rounds or images_seen would help"
     if min(how["losses"]) > .9 * math.log(n_classes): end = "hardly better than guessing: underfit; raise images_seen"
@@ -153,8 +153,9 @@ def read_methods(
 ):
     "The names as `train_round` knows them; ValueError lists the known ones."
     known = {name_file(method): method for method in (*robust.METHODS, SMOOTHED)}
+    if not any(methods): raise ValueError(f"parameter 'methods' must name some of {', '.join(known)}, got none")
     found = tuple(known.get(m, m) for m in methods)
-    for m in found or ("",):
+    for m in found:
         if m not in known.values(): check_known("method", m, known)
     return found
 

@@ -340,7 +340,7 @@ def check_any(
 def screen_pairs(
     own, # Own
 ):
-    "The pairs without those that should not be trained on, and lines that name what was found."
+    "The pairs without those that should not be trained on, and what was found: a list of lines for each kind of fault."
     clean, perturbed = is_constant(own.images), is_constant(own.perturbed)
     flat = clean[own.of]
     other = find_mixed_up(own)
@@ -354,10 +354,9 @@ def screen_pairs(
     equal = [f"{own.files[i]} equals {own.names[own.of[i]]}: nothing is perturbed" for i in list_true(same & ~flat)]
     names = [own.names[i] for i in list_true(clean)] + [own.files[i] for i in list_true(perturbed & ~flat)]
     constant = [f"{name} is one constant colour: left out" for name in names]
-    lines = [*own.notes, *(line for kind in (constant, mixed, moved, equal) for line in shorten(kind))]
     sound = ~(flat | perturbed | (other >= 0))
     check_any({"one constant colour": flat | perturbed, "mixed up": other >= 0, "not perturbed": same & ~flat}, sound)
-    return own.keep(sound), lines
+    return own.keep(sound), [own.notes, constant, mixed, moved, equal]
 
 # %% ../../nbs/api/experiments/07_own_files.ipynb #3a6d9213
 class Faults(ValueError):

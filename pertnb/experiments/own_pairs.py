@@ -123,6 +123,7 @@ OWN_PRESETS = dict(
 class OwnSettings(OwnCertificateSettings, OwnAttackSettings, OwnClassifierSettings, FigureSettings, QualitySettings,
                   OwnSetSettings, OwnPairSettings, MendSettings, Source):
     "Settings of 13_your_own_pairs."
+    named = {"methods": "pertnb.experiments.own_classifiers:read_methods"} # as NAMED of the presets
     coverage: float = 0.99
     excess_weight: float = 0.1
     excess_steps: int = 50
@@ -200,7 +201,7 @@ class DescribedParts(OwnParts):
         checked = "checked: nothing unpaired, unreadable, of another size, constant, mixed up, misaligned or double"
         classes = f"{len(case.train.classes)} classes" if case.train.classes else "no labels"
         train, validation, test = map(len, parts)
-        return "\n".join([*(case.lines or [checked]),
+        return "\n".join([*(case.short_lines or [checked]),
                           f"{train:,} images to learn from, {validation} to choose the radius by, {test} to test on; "
                           f"{versions}; {classes}",
                           "test: " + (own_splits.count_classes(case.test.labels, case.test.classes) or "no classes")])
@@ -626,8 +627,9 @@ class OwnPairs(OwnExtremes):
     def report(self):
         "Make report.html of report.ipynb, the executed notebook, in the folder; returns its path."
         file = self.folder / "report.html"
-        own_report.write_report(self.folder / "report.ipynb", file, f"Perturbation set of {self.data}")
-        return self.folder / "report.html"
+        own_report.write_report(self.folder / "report.ipynb", file, f"Perturbation set of {self.data}",
+                                is_example(self.settings))
+        return file
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #fdfc463d
 class SavedPairs(OwnPairs):

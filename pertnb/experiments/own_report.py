@@ -123,7 +123,7 @@ METRICS_EXPLAINED = """
 - *OAE*: error of the point of the set that a search finds farthest from the perturbed image: how far the set reaches.
 - *Recon. err*: error of the network's own reconstruction, radius or not.
 - *KL*: what the latent carries on average, in nats. Near 0: nothing is learned.
-- *No change*: error of leaving the image as it is. A set must beat it.
+- *No change*: error of leaving the image as it is. The nearest point of a set must beat it; a random one need not.
 
 All errors are mean squared errors per value, of images in [0, 1]; ε is the radius.
 """
@@ -278,12 +278,14 @@ def write_report(
     notebook, # an executed notebook
     path,     # of the .html file
     title=None, # of the page (default: the notebook's)
+    example=False, # keep the cells with the tag `example`, which are about the project's own pairs
 ):
     "The notebook's text, tables and figures, without warnings, as one HTML page that loads nothing from elsewhere."
     import nbformat
     from nbconvert import HTMLExporter
     nb = nbformat.read(notebook, as_version=4)
-    nb.cells = [c for c in nb.cells if not {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
+    unwanted = {"parameters", "injected-parameters"} | (set() if example else {"example"})
+    nb.cells = [c for c in nb.cells if not unwanted & set(c.metadata.get("tags", []))]
     first = next((c.source.splitlines()[0] for c in nb.cells if c.cell_type == "markdown"), "report")
     begin = next((i for i, c in enumerate(nb.cells) if c.source.startswith("## Verdict")), 0)
     title, nb.cells = title or drop_links(first).lstrip("# "), nb.cells[begin:]

@@ -35,14 +35,14 @@ def folder_level(
 
 
 def read_group_file(
-    path, # of a CSV file: names in its first column, groups in its second
+    path, # of a CSV file: a heading, then names in its first column and groups in its second
 ):
     "{name without suffix: group}."
     if not Path(path).is_file(): raise FileNotFoundError(f"groups: there is no file {path}")
     try: table = pd.read_csv(path, dtype=str, skip_blank_lines=False, keep_default_na=False, na_values=[""])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeError) as error:
         said = " ".join(str(error).split())
-        raise ValueError(f"groups: {path}: {said}: expected lines NAME,GROUP in UTF-8") from None
+        raise ValueError(f"groups: {path}: {said}: expected a heading and lines NAME,GROUP in UTF-8") from None
     if table.shape[1] < 2: raise ValueError(f"groups: {path} must have two columns, names and groups")
     found = {}
     for line, (name, group) in enumerate(zip(table.iloc[:, 0], table.iloc[:, 1]), 2):
@@ -81,8 +81,9 @@ def find_groups(
     except re.error as error: raise ValueError(f"groups {how!r} can't be read as a pattern: {error}") from None
     lacking = [name for name, group in zip(names, found) if not isinstance(group, str)]
     if lacking:
-        raise ValueError(f"groups {how!r} gives no group for {lacking[0]} and {len(lacking) - 1} others: "
-                         "name a CSV file, folderN, or a pattern that fits all names")
+        more = f" and {len(lacking) - 1} others" if len(lacking) > 1 else ""
+        raise ValueError(f"groups {how!r} gives no group for {lacking[0]}{more}: name a CSV file of all images, "
+                         "whose first line is a heading, folderN, or a pattern that fits all names")
     return found
 
 # %% ../../nbs/api/experiments/07a1_own_splits.ipynb #88e5fc4f

@@ -131,9 +131,10 @@ def check_names(
     name,  # of a parameter
     value, # a name, or a tuple of names
     usual, # its values in all presets
+    named=NAMED, # {parameter: where its names are found}
 ):
     "ValueError unless the package knows the names."
-    known = find_object(NAMED[name])
+    known = find_object(named[name])
     if callable(known): return known(value)
     own = {k for v in usual for k in (v if isinstance(v, tuple) else (v,))}
     known = known if own <= set(known) else sorted(own)
@@ -149,9 +150,10 @@ def check_works(
     changes, # {parameter: value}, each of its field's type
 ):
     "ValueError if one of the values can't work."
+    named = NAMED | getattr(cls, "named", {})
     for name, value in changes.items():
         usual = [getattr(cls(**preset), name) for preset in presets.values()]
-        if name in NAMED: check_names(name, value, usual)
+        if name in named: check_names(name, value, usual, named)
         elif isinstance(value, (int, float)) and not isinstance(value, bool): check_range(name, value, usual)
 
 # %% ../../nbs/api/experiments/01_presets.ipynb #35cccffc

@@ -235,7 +235,8 @@ def find_results(
 ):
     "Folders of the figures and tables that a notebook wrote."
     from pertnb.core.paths import figures_dir, tables_dir
-    if elsewhere := re.search(r"tables and figures go to (.*)", printed): preset = Path(elsewhere[1]).expanduser()
+    said = r"(?:tables and figures go to|set, classifiers and rows saved in) (.*)"
+    if elsewhere := re.search(said, printed): preset = Path(elsewhere[1]).expanduser()
     return dict(figures=str(figures_dir(preset)), tables=str(tables_dir(preset)))
 
 
@@ -274,13 +275,17 @@ def learn_values(args):
     values |= sizes
     if str(values.get("groups", "")).endswith(".csv"): values["groups"] = str(Path(values["groups"]).resolve())
     built_in = args.pairs in own.BUILT_IN_FUNCTIONS
+    if built_in and Path(args.pairs).is_dir():
+        raise Usage(f"{args.pairs} is a function of pertnb's, and a folder here: write ./{args.pairs} for the folder, "
+                    "or run this elsewhere for the function")
     if args.images is None and not built_in and not re.search(r"\.py:\w+$", args.pairs):
         return dict(values, pairs=str(Path(args.pairs).resolve()))
     function, data = args.pairs, args.images or "photos"
     if Path(data).is_dir(): data = str(Path(data).resolve())
     if not built_in:
         file, _, name = function.rpartition(":")
-        if not file: raise Usage(f"--images go with a function, camera or FILE.py:NAME, not with {function!r}")
+        if not file: raise Usage(f"--images go with a function, {', '.join(own.BUILT_IN_FUNCTIONS)} or FILE.py:NAME, "
+                                f"not with {function!r}")
         function = f"{Path(file).resolve()}:{name}"
     return dict(values, function=function, data=data)
 
@@ -331,7 +336,8 @@ def learn_command(args):
     section.choice() # a wrong size is told before anything is written
     if args.check:
         counts = [len(part) for part in (case.train, case.validation, case.test)]
-        return dict(check=list(case.lines), images=counts), "\n".join(case.lines) or "checked: nothing to mend"
+        parts = "images: {} to learn from, {} to choose the radius by, {} to test on".format(*counts)
+        return dict(check=case.lines, images=counts), "\n".join([*(case.lines or ["checked: nothing to mend"]), parts])
     notebook, begin = find_learning_notebook(), time.time()
     own_folders.claim_folder(folder, section.settings)
     if not args.json and values["preset"] != "smoke": print(describe_estimate(section.settings), file=sys.stderr)
@@ -344,7 +350,7 @@ def learn_command(args):
              f"set       {shorten_path(folder)}",
              f"report    {shorten_path(folder / 'report.html')}",
              f"models    {', '.join(made['classifiers']) or 'none: there are no labels'}"]
-    return dict(made, notes=list(case.lines), seconds=seconds), "\n".join(lines)
+    return dict(made, notes=case.lines, seconds=seconds), "\n".join(lines)
 
 # %% ../../nbs/api/tools/27_cli.ipynb #d8b8344f
 def site_command(args):
@@ -396,12 +402,13 @@ OPTIONS = {
     "-p": dict(action="append", default=[], metavar="NAME=VALUE",
                help="a parameter of the notebook; may be repeated; -p NAME VALUE is understood as well"),
     "--pairs": dict(metavar="PAIRS", type=read_text,
-                    help="folder of pairs to use instead of those that the set was learned from; "
-                                          "all of them are used"),
-    "--function": dict(type=read_text, metavar="FUNCTION", help="camera or FILE.py:NAME, which makes the pairs; "
-                                                "a function that only the set names is not run"),
+                    help="folder of other pairs than those that the set was learned from; all are test images, "
+                         "and the first --n are used"),
+    "--function": dict(type=read_text, metavar="FUNCTION",
+                       help="camera, scanner or FILE.py:NAME, which makes the pairs; a function of yours must be "
+                            "named here, because one that is only named in the set's file is never run"),
     "--images": dict(metavar="IMAGES", type=read_text,
-                     help="for a function: a folder of images, or photos, cifar10, mnist, digits"),
+                     help="for a function: a folder of images, or photos, cifar10, mnist, digits, phantoms"),
     "--seed": dict(type=make_number_type(0, whole=True), default=0, help="of all random draws (default: 0)"),
     "--steps": dict(type=make_number_type(1, whole=True), default=50, help="of each search (default: 50)"),
     "--eps": dict(type=make_number_type(0, above=True), help="radius (default: the set's)"),

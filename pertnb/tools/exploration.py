@@ -58,7 +58,9 @@ def images(self: Exploration):
 @step
 def shown(self: Exploration):
     "The number of the image that is shown first."
-    if self.settings.show is not None: return self.settings.show
+    n, show = len(self.test.index), self.settings.show
+    if show is not None and show >= n: raise ValueError(f"parameter 'show' must be below n_test ({n}), got {show}")
+    if show is not None: return show
     pset, models = self.learned()
     right = attack_classifier(pset, next(iter(models.values())), *self.images(), pset.eps, steps=0).correct.tolist()
     return right.index(True) if any(right) else 0
