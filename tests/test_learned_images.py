@@ -92,3 +92,48 @@ def test_a_file_of_groups_is_found_from_everywhere(tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "read_parameters", lambda args, experiment: dict(groups="patients.csv"))
     values = cli.learn_values(args)
     assert values == dict(groups=str(tmp_path / "patients.csv"), pairs=str(tmp_path / "scans"))
+
+
+def make_pairs(folder, n, classes="ab", seed=0):
+    "PAIRS: grey images and darker copies of them."
+    draws = np.random.default_rng(seed)
+    for i in range(n):
+        x = draws.integers(0, 256, (20, 24)).astype(np.uint8)
+        for part, name, a in (("clean", f"x{i}.png", x), ("perturbed", f"x{i}__0.png", x // 2)):
+            path = folder / part / classes[i % len(classes)] / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(a).save(path)
+
+
+def test_images_that_moved_from_train_to_test_are_not_tested_on(tmp_path):
+    "A folder with parts of its own: what was learned from is known by the split."
+    for part, n in (("train", 60), ("test", 5)): make_pairs(tmp_path / part, n, seed=n)
+    s = presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(tmp_path)))
+    case = own.gather(s)
+    split = case.split()
+    learned = set(split.name[split.part != "test"])
+    pset = SimpleNamespace(info=dict(source=own_folders.describe_source(case, s), split=own.digest_split(split)))
+    args = SimpleNamespace(set="mine", function=None, images=None, n=60, pairs=None)
+    assert len(set_commands.take_own_tests(pset, learned, args)) == 5
+    for kind, name in (("clean", "x7.png"), ("perturbed", "x7__0.png")):
+        (tmp_path / "train" / kind / "b" / name).rename(tmp_path / "test" / kind / "b" / name)
+    with pytest.raises(ValueError, match="no longer those that it was learned from"):
+        set_commands.take_own_tests(pset, learned, args)
+
+
+def gather_grouped(folder, classes, group_of):
+    "The case of 60 pairs whose groups a CSV file gives."
+    make_pairs(folder / "pairs", 60, classes)
+    groups = folder / "groups.csv"
+    groups.write_text("name,group\n" + "".join(f"{classes[i % len(classes)]}/x{i}.png,{group_of(i)}\n" for i in range(60)))
+    return own.gather(presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(folder / "pairs"), groups=str(groups), n_test=60)))
+
+
+def test_groups_that_are_classes_cannot_be_split(tmp_path):
+    for classes, said in (("ab", "2 groups of images can't make 3 parts"), ("abc", "each class has one group")):
+        with pytest.raises(ValueError, match=said): gather_grouped(tmp_path / classes, classes, lambda i: classes[i % len(classes)])
+
+
+def test_three_groups_make_three_parts(tmp_path):
+    split = gather_grouped(tmp_path, "x", lambda i: i % 3).split()
+    assert sorted(split.groupby("part").group.nunique()) == [1, 1, 1]

@@ -308,12 +308,16 @@ def split_own(
     share, # of the images, set aside
     how,   # `groups` of the settings
     gen,   # torch.Generator
+    parts=2, # that these images and those split off from them must still make
 ):
-    "Own pairs: the rest, and those set aside."
+    "Own pairs: the rest, and those set aside; ValueError if there are too few groups."
     units = unite(group_equal(own.images), find_groups(own.names, how))
-    if (n := len(units.unique())) < 3:
-        raise ValueError(f"{n} groups of images can't be split in three: give at least 3, by another `groups`")
-    return [own.take(index) for index in split_units(units, own.labels, share, gen)]
+    if (n := len(units.unique())) < parts:
+        raise ValueError(f"{n} groups of images can't make {parts} parts: give more, by another `groups`")
+    rest, aside = (own.take(index) for index in split_units(units, own.labels, share, gen))
+    if not len(aside): raise ValueError("no image can be set aside, since each class has one group: give a class two "
+                                        "groups at least, by another `groups`")
+    return rest, aside
 
 
 def name_absent(
@@ -403,7 +407,7 @@ def gather(
     if test is None:
         if learned: learned = add_relatives(learned, own.names, same, s.groups)
         share = min(.2, max(.1, 50 / len(same)))
-        own, test = split_own(own, share, s.groups, make_generator("own test", s.seed))
+        own, test = split_own(own, share, s.groups, make_generator("own test", s.seed), parts=3)
         if learned: test = drop_learned(test, learned)
     groups = {name: group for part in (own, test) for name, group in zip(part.names, find_groups(part.names, s.groups))}
     share = min(.2, max(1 / 50, 50 / len(own)))
@@ -453,7 +457,7 @@ def choose(
     batch = max(8, min(128, len(own) // 8))
     epochs = s.epochs or max(2., s.pairs_seen / len(own))
     chosen = dict(net=net, beta=s.beta * C * H * W / 3072, epochs=epochs, batch_size=batch)
-    return chosen, explain_choice(own, s, chosen, coarse, needed)
+    return chosen, explain_choice(own, s, chosen, chosen["net"]["encoder_patch"], needed)
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #3093b0bc
 def explain_choice(

@@ -192,7 +192,8 @@ def tabulate_confusion(
 ):
     "Numbers of the table of confusions: one row per true class, one column per answer, in %."
     table = pd.crosstab(answers.truth, answers.answer).reindex(index=classes, columns=classes, fill_value=0)
-    table = table.reset_index(names="row").melt("row", var_name="column", value_name="count")
+    counts = table.rename_axis(index="row", columns="column").T.stack().reorder_levels(["row", "column"])
+    table = counts.rename("count").reset_index() # class names stay values: one may be called row
     of = table.groupby("row")["count"].transform("sum")
     return table.assign(value=100 * table["count"] / of.clip(lower=1), n=of).drop(columns="count")
 

@@ -19,7 +19,7 @@ from ..core.device import full_precision
 from ..core.files import atomic_write
 from ..learn import robust
 from ..measure import judging, quality
-from ..sets.sets import RADIUS_NAMES, project, with_radius
+from ..sets.sets import RADIUS_NAMES, PerturbationSet, choose_radius, project
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #baebabb1
 def explain_radius(
@@ -44,14 +44,15 @@ def explain_radius(
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #36bfe0a1
 def fit_radius(
-    pset,     # PerturbationSet whose radius is the largest norm
+    pset,     # PerturbationSet
     norms,    # latent norms of validation pairs (P,)
     coverage, # share of them within the radius
     info,     # where the set comes from
 ):
-    "The set with its radius at a quantile of the norms; at 1 the radius stays as it is. Below 1, the largest is out."
-    eps = pset.eps if coverage == 1 else float(norms.double().quantile(coverage, interpolation="lower"))
-    return with_radius(pset, eps, info)
+    "The set with its radius and quartiles at quantiles of the norms. Below 1, the largest is out."
+    chosen = choose_radius(norms)
+    eps = chosen["eps"] if coverage == 1 else float(norms.double().quantile(coverage, interpolation="lower"))
+    return PerturbationSet(pset.cvae, eps, chosen["percentiles"], info)
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #e5cbe7b7
 def find_used(

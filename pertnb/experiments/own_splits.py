@@ -109,7 +109,7 @@ def split_class(
     "The units of one class that are set aside."
     wanted, before = share * float(size.sum()), size.cumsum(0) - size
     aside = units[before + size / 2 <= wanted]
-    return units[:1] if not len(aside) and len(units) > 1 else aside
+    return units[size.argmin()][None] if not len(aside) and len(units) > 1 else aside
 
 
 def split_units(

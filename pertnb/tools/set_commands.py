@@ -69,7 +69,9 @@ def take_own_tests(
                                 "if they were moved, name it with --pairs")
     case = own.gather(settings, learned)
     by_number = not settings.pairs # the images that a function perturbs have numbers for names, which others may get
-    if learned and by_number or not (learned or args.function or args.images): own.check_learned(case, pset.info)
+    apart = settings.pairs and (Path(settings.pairs) / "test").is_dir() # images move between parts
+    if learned and (by_number or apart) or not (learned or args.function or args.images):
+        own.check_learned(case, pset.info)
     return case.test
 
 
