@@ -19,6 +19,7 @@ import steps
 import pertnb
 from pertnb.core import memo
 from pertnb.core.device import compile_set
+from pertnb.core.keys import code_key
 
 UNRELATED = ("report.site", "report.site_pages", "tools.cli", "tools.set_commands", "tools.usage", "measure.theory",
              "measure.unbounded", "measure.set_bounds", "report.plots", "report.tables", "report.scoreboard", "tools.explore",
@@ -200,3 +201,37 @@ def test_compiled(tmp_path):
     copy.cvae.generator.compile(mode="default", dynamic=False)
     with patch.dict(os.environ, PERTNB_RUNS=str(tmp_path)):
         assert memo.place("set", steps.image_set, pset=copy) == memo.place("set", steps.image_set, pset=pset)
+
+
+IMPORTING = "import own_helper; return own_helper.scale(x)", "from own_helper import scale; return scale(x)"
+
+
+@pytest.mark.parametrize("way", IMPORTING)
+def test_what_a_users_function_imports_when_it_runs_counts(tmp_path, monkeypatch, way):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    def key(scale):
+        (tmp_path / "own_helper.py").write_text(f"SCALE = {scale}\ndef scale(x): return x * SCALE\n")
+        (tmp_path / "own_loss.py").write_text(f"def loss(x):\n    {way}\n")
+        for name in ("own_helper", "own_loss"): sys.modules.pop(name, None)
+        return code_key(import_module("own_loss").loss)
+    assert key(2) == key(2) != key(3)
+
+
+PUBLIC = """import sys
+import pertnb
+import pertnb.sets
+def loss(x): return USED(x)
+from pertnb.core.keys import Code
+before = Code().add(loss)
+USED
+print(before.digest() == Code().add(loss).digest(), len(before.texts) > 3)
+"""
+
+
+@pytest.mark.parametrize("used", ("pertnb.attack_strongly", "pertnb.sets.sample_ball", "pertnb.sets.sets.sample_ball"))
+def test_a_public_name_counts_before_it_is_used(tmp_path, used):
+    "Names of the package are loaded when they are first used; that decides no key."
+    (tmp_path / "script.py").write_text(PUBLIC.replace("USED", used))
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "True"], done.stderr

@@ -121,3 +121,14 @@ def test_more_restarts_do_not_depend_on_what_was_attacked_before(tools, tmp_path
     whole = attack("whole", 600)
     assert set(whole[~standing]) == {1} and {0, 2, 3} <= set(whole[standing])
     assert attack("step by step", 100, 250, 600).equals(whole)
+
+
+def test_restarts_of_weights_that_were_replaced_are_left_out(tools, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PERTNB_ROOT", str(tmp_path))
+    monkeypatch.setattr(tools.restart, "packaged_card", lambda method: dict(sha256="new"))
+    section = SimpleNamespace(preset="overnight", robust=None, set=lambda settings: SimpleNamespace(eps=2.))
+    for method, weights in ((METHOD, "old"), ("augmix", "new")):
+        rows = pd.DataFrame(dict(image=range(4), broken_by=[0, 1, 2, 0], restarts=3, commit="c", device="CPU", weights=weights))
+        tools.package.write_rows(section, rows, f"restarts_{method}")
+    broken_by, restarts, _ = tools.restart.read_restarts(section)
+    assert (list(broken_by), restarts) == (["augmix"], 3) and f"{METHOD}: left out" in capsys.readouterr().out

@@ -5,7 +5,8 @@ images.
 
 AutoPGD (60 steps, 3 starts) looks for the darkest, the lightest and the flattest point of each set.
 `excess.find_blank` says which of them count as black, white or flat, beside the real corruptions of the same image.
-Rows that were landed are read; the picture is of the points that count.
+Rows that were landed are read if they are of this set and this classifier, by the digests of their weights; else they
+are made anew. The picture is of the points that count.
 """
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -13,14 +14,15 @@ import torch
 from statsmodels.stats.proportion import proportion_confint
 
 from pertnb.core.files import atomic_write
-from pertnb.core.paths import package_root, provenance
+from pertnb.core.paths import commit, device_name, package_root
 from pertnb.core.random import make_generator
 from pertnb.data.pairs import to_float
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_robust import RobustCifar10C
 from pertnb.measure import excess
-from pertnb.models.classifier_files import packaged_classifier
+from pertnb.models.classifier_files import packaged_card, packaged_classifier
 from pertnb.report.tables import markdown_table
+from pertnb.sets.sets import packaged_set_card
 
 from package_classifier import landed_file, write_rows  # beside this file
 
@@ -95,7 +97,7 @@ def tell_near(rows):
             f"{bright}. Flat ones, by the share of the flattest real contrast below which they count: {flat}.")
 
 
-def describe(rows, found, source):
+def describe(rows, found, seed):
     "The log, in Markdown."
     counts = ", ".join(f"{(found.kind == kind).sum()} {kind}" for kind in KINDS)
     low, high = proportion_confint(found.image.nunique(), len(rows), method="wilson")
@@ -105,9 +107,9 @@ def describe(rows, found, source):
     n = found.image.nunique()
     return f"""# The points of the packaged set that count as blank
 
-Made by `python tools/blank_points.py`: data cifar10, seed {source["seed"]}, {len(rows):,} test images, all 12
-corruptions and the image itself; AutoPGD, {STEPS} steps, {STARTS} starts; float32, {source["device"]}, commit
-{source["commit"]}. *Brightness* is the mean and *contrast* the standard deviation over the values of an image. A point
+Made by `python tools/blank_points.py`: data cifar10, seed {seed}, {len(rows):,} test images, all 12
+corruptions and the image itself; AutoPGD, {STEPS} steps, {STARTS} starts; float32, {rows.device[0]}, commit
+{rows.commit[0]}. *Brightness* is the mean and *contrast* the standard deviation over the values of an image. A point
 counts as black below a brightness of {excess.DARK}, as white above {excess.LIGHT}, if no real corruption of its image
 comes half as near to that; as flat below half the contrast of the flattest real corruption.
 
@@ -144,19 +146,32 @@ def draw(section, found):
     return fig
 
 
+def weights_of():
+    "Digests of the weights of the packaged set and of the classifier that reads its points."
+    return dict(set=packaged_set_card()["sha256"], reader=packaged_card(READER)["sha256"])
+
+
+def read_landed(section):
+    "The rows in the repository; None if there are none of this set and this classifier."
+    path = landed_file(section, "blank_points")
+    rows = pd.read_csv(path) if path.exists() else pd.DataFrame()
+    own = all(what in rows and (rows[what] == sha256).all() for what, sha256 in weights_of().items())
+    return rows if own else None
+
+
 def main():
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10")), "cpu")
-    path = landed_file(section, "blank_points")
-    if not path.exists():
+    rows = read_landed(section)
+    if rows is None:
         rows, _ = search_all(section, torch.arange(N))
-        write_rows(section, rows.round(6), "blank_points")
-    rows = pd.read_csv(path)
+        made = dict(weights_of(), commit=commit(), device=device_name(section.device))
+        write_rows(section, rows.round(6).assign(**made), "blank_points")
+        rows = read_landed(section)
     found = list_blank(rows)
     logs = package_root().parent / "logs"
     fig = draw(section, found)
     with atomic_write(logs / "blank_overnight.png") as tmp: fig.savefig(tmp, format="png", dpi=70, bbox_inches="tight")
-    source = provenance(section.preset, section.data, section.seed, len(rows), 0, section.device)
-    with atomic_write(logs / "blank_overnight.md") as tmp: tmp.write_text(describe(rows, found, source))
+    with atomic_write(logs / "blank_overnight.md") as tmp: tmp.write_text(describe(rows, found, section.seed))
 
 
 if __name__ == "__main__": main()

@@ -30,10 +30,10 @@ def pair_answers(rows):
 def read_both(paths):
     "Rows of both files, those that both have: kind, corruption, eps, image, and the answers before and after."
     rows = pd.concat([read_answers(path).assign(method=name) for name, path in zip(NAMES, paths)])
-    everything, fair = pair_answers(rows), pair_answers(keep_common(rows))
-    if everything.empty: raise SystemExit(f"{' and '.join(paths)} have no image and attack in common")
-    count = lambda both: both[both.kind.isin(ATTACKED)].image.nunique()
-    if left_out := count(everything) - count(fair):
+    fair, attacked = pair_answers(keep_common(rows)), rows[rows.kind.isin(ATTACKED)]
+    if pair_answers(rows).empty: raise SystemExit(f"{' and '.join(paths)} have no image and attack in common")
+    both = set.intersection(*(set(attacked.image[attacked.method == name]) for name in NAMES))
+    if left_out := len(both - set(fair.image[fair.kind.isin(ATTACKED)])):
         print(f"left out: {left_out} images that the two files attacked at different radii", file=sys.stderr)
     return fair
 

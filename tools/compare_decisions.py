@@ -4,7 +4,8 @@
 
 Four noises and four radii make 16 decisions per image, 4,800 for 300 images. The sequential test decides for N images,
 the fixed number of draws for the first M of them (0: for none). Rows are kept a few images at a time: a run that was
-ended goes on where it was, and a larger N takes up what was decided for a smaller one. Last, the rows go to
+ended goes on where it was, and a larger N takes up what was decided for a smaller one, if neither is above the
+preset's n_test. Only the classifiers of the noises asked for are taken or trained. Last, the rows go to
 tables/PRESET/rows, and a summary of all noises that have rows there to logs/decisions_PRESET.md. -p changes a setting
 of the notebook.
 """
@@ -75,6 +76,7 @@ def main():
     changed = {field: json.loads(value) for field, value in args.p}
     settings = presets.resolve("cifar10c_certified", dict(preset=args.preset) | n | changed)
     section = Cifar10C(settings)
+    section.noises = tuple(args.noises)
     rows = section.decide_all(tuple(args.noises))
     for noise in args.noises: write_decisions(section, noise)
     caption = (f"{len(rows):,} decisions 'certified at r' on {args.images} images, {len(args.noises)} noises and "

@@ -260,6 +260,8 @@ def main():
     changed = {field: json.loads(value) for field, value in args.p}
     noises = [name for name in args.methods if name in known]
     methods = [name for name in args.methods if name not in noises]
+    if noises and (args.more or args.bare):
+        parser.error(f"--more and --bare are for methods of notebook 05, not for {', '.join(noises)}")
     if noises:
         section = Cifar10C(presets.resolve("cifar10c_certified", dict(preset="overnight", data="cifar10") | changed))
         section.anew = tuple(noises)

@@ -6,8 +6,8 @@ The test images that still withstood PGD and AutoPGD in tables/overnight/rows ar
 until they are broken: each restart is AutoPGD from a random point of the ball, on the cross-entropy and on the DLR
 loss, with as many steps as before. Images are attacked in the parts in which they were attacked before, each with
 random starts of its own, so that the order in which parts come makes no difference. What was attacked before is read.
-Writes rows (an image, and the restart that broke it; 0: none did) to tables/overnight/rows, and, of all rows that are
-there, logs/restarts_overnight.md.
+Writes rows (an image, and the restart that broke it; 0: none did; the digest of the weights) to tables/overnight/rows,
+and, of all rows there of classifiers as they are packaged, logs/restarts_overnight.md.
 """
 import argparse
 import time
@@ -28,7 +28,7 @@ from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_robust import RobustCifar10C
 from pertnb.learn import robust
 from pertnb.measure import judging
-from pertnb.models.classifier_files import packaged_classifier, packaged_names
+from pertnb.models.classifier_files import packaged_card, packaged_classifier, packaged_names
 from pertnb.report.tables import markdown_table
 
 ATTACKS = "apgd-ce", "apgd-dlr"
@@ -79,7 +79,8 @@ def attack_method(section, method, restarts):
         kept = memo.place("restarts", attack_part, **args)
         rows, _ = memo.make_part(kept, "attacked", lambda: (attack_part(**args), None))
         broken_by[rows.image] = rows.broken_by.to_numpy()
-    made = dict(restarts=restarts, commit=commit(), device=device_name(section.device))
+    made = dict(restarts=restarts, commit=commit(), device=device_name(section.device),
+                weights=packaged_card(method)["sha256"])
     write_rows(section, broken_by.reset_index().assign(**made), f"restarts_{method}")
     print(f"{method}: {time.perf_counter() - begin:.0f} s", flush=True)
 
@@ -88,6 +89,9 @@ def read_restarts(section):
     "{method: Series by image: the restart that broke it, 0 where none did}, restarts, {commit:, device:} of all."
     parts = {m: landed_file(section, f"restarts_{m}") for m in robust.METHODS}
     parts = {m: pd.read_csv(path) for m, path in parts.items() if path.exists()}
+    for m in [m for m, part in parts.items() if not (part.weights == packaged_card(m)["sha256"]).all()]:
+        print(f"{m}: left out, its rows are of other weights than the packaged ones")
+        parts.pop(m)
     eps = section.set(section.robust).eps
     rows = pd.concat([part.assign(method=m, kind="worst", eps=eps) for m, part in parts.items()])
     rows = keep_common(rows)

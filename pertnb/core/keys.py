@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['KEEPERS', 'NAMESPACES', 'MODULE_FIELDS', 'MEMBERS', 'LASTING', 'DESCRIBED', 'home_of', 'Descriptions', 'Code',
            'symbol_text', 'imported_symbols', 'own_text', 'from_library', 'is_pythons', 'Named', 'describe_used_value',
-           'foreign_values', 'class_parts', 'module_values', 'foreign_text', 'code_key', 'describe_input',
-           'describe_by_kind', 'add_classes', 'class_name', 'describe_wrapper', 'describe_module', 'find_hidden',
-           'library_fields', 'describe_function', 'describe_class', 'digest_arrays', 'describe_set', 'describe_member',
-           'key_text']
+           'foreign_values', 'class_parts', 'module_values', 'find_imported', 'imported_modules', 'symbols_by_modules',
+           'foreign_text', 'code_key', 'describe_input', 'describe_by_kind', 'add_classes', 'class_name',
+           'describe_wrapper', 'describe_module', 'find_hidden', 'library_fields', 'describe_function',
+           'describe_class', 'digest_arrays', 'describe_set', 'describe_member', 'describe_fields', 'key_text']
 
 # %% ../../nbs/api/core/00fb_keys.ipynb #c0de0003
-import importlib
+import dis
+import importlib.util
 import json
 import sys
 from argparse import Namespace
@@ -20,7 +21,8 @@ from enum import Enum
 from functools import lru_cache, partial, partialmethod
 from logging import Logger
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType, SimpleNamespace
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
+from types import SimpleNamespace
 import numpy as np
 import torch
 from .paths import digest
@@ -229,6 +231,47 @@ def module_values(
         found |= {f"{module.__name__}.{name}": v for name, v in used.items()}
     return found
 
+# %% ../../nbs/api/core/00fb_keys.ipynb #653730c6
+def find_imported(
+    name, # full name of a module
+):
+    "The module, imported if it is not yet; None if it is a library's or is not there."
+    if name in sys.modules: return sys.modules[name]
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is None or not is_ours(name) and is_library_file(spec.origin): return None
+        return importlib.import_module(name)
+    except Exception: return None # the code that imports it will fail as well, and say why
+
+
+def imported_modules(
+    code,    # of a user's function
+    package, # in which it stands, or None
+):
+    "Modules that the code imports when it runs, its inner functions' included."
+    lines, found = list(dis.get_instructions(code)), []
+    for k, line in enumerate(lines):
+        if line.opname != "IMPORT_NAME": continue
+        level, name = lines[k - 2].argval, line.argval # the number of leading dots was loaded before
+        if level: name = importlib.util.resolve_name("." * level + name, package)
+        found += [find_imported(n) for n in dict.fromkeys((name.partition(".")[0], name))]
+    inner = [c for c in code.co_consts if isinstance(c, CodeType)]
+    return [m for m in found if m is not None] + [m for c in inner for m in imported_modules(c, package)]
+
+
+def symbols_by_modules(
+    modules, # that a user's code uses
+    names,   # that it uses, attributes included
+):
+    "What it may use of this package by those of the modules that are ours, and by modules in these."
+    found, todo = [], [m for m in modules if is_ours(m.__name__)]
+    for module in todo: # which grows meanwhile
+        for n in sorted(names):
+            value = getattr(module, n, None)
+            if not isinstance(value, ModuleType): found += find_symbols(module.__name__, n)
+            elif is_ours(value.__name__) and value not in todo: todo.append(value)
+    return found
+
 # %% ../../nbs/api/core/00fb_keys.ipynb #653730c7
 def foreign_text(
     thing, # function or class of a user
@@ -246,7 +289,8 @@ def foreign_text(
     captured = {f"captured {k}": v for k, v in captured_by(thing).items()}
     data, links = foreign_values(values | captured | {f"default {k}": v for k, v in defaults})
     modules, names = [v for v in values.values() if isinstance(v, ModuleType)], names_in(thing.__code__, ())
-    links += [s for m in modules if is_ours(m.__name__) for n in names for s in find_symbols(m.__name__, n)]
+    modules += [m for m in imported_modules(thing.__code__, thing.__globals__.get("__package__")) if m not in modules]
+    links += symbols_by_modules(modules, names)
     more, links_there = foreign_values(module_values(modules, names))
     return code_text(thing.__code__) + repr(data) + (repr(more) if more else ""), links + links_there
 
@@ -421,6 +465,16 @@ def describe_member(
     return repr(value) if is_plain(value.value) else [str(value), describe_input(value.value, code)]
 
 
+def describe_fields(
+    value, # list or tuple
+    code,  # as in `describe_input`, which gets the code of a NamedTuple's class
+):
+    "What a NamedTuple has beside its values: its class and the names of its fields, in a list; [] of any other."
+    if not hasattr(type(value), "_fields"): return []
+    code.add(type(value))
+    return [type(value).__qualname__, *type(value)._fields]
+
+
 LASTING = (*PLAIN, Enum, Path, np.generic, torch.dtype, torch.device, type) # their texts are the same in every process
 
 
@@ -440,7 +494,7 @@ DESCRIBED = (
     ((torch.device, torch.dtype, Path, np.generic), lambda value, code: str(value)),
     (torch.Generator, lambda value, code: digest(value.get_state())),
     (torch.nn.Module, describe_module),
-    ((list, tuple), lambda value, code: [describe_input(v, code) for v in value]),
+    ((list, tuple), lambda value, code: describe_fields(value, code) + [describe_input(v, code) for v in value]),
     ((set, frozenset), describe_set),
     (Mapping, lambda value, code: {key_text(k, code): describe_input(v, code) for k, v in value.items()}),
     (Logger, lambda value, code: type(value).__qualname__), # it holds all loggers of the process

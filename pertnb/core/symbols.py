@@ -182,7 +182,8 @@ def is_plain(
     value, # any object
 ):
     "Whether a value is a number, a text, or a tuple of these: its text then describes it completely."
-    return isinstance(value, PLAIN) or isinstance(value, tuple) and all(map(is_plain, value))
+    if isinstance(value, tuple): return not hasattr(type(value), "_fields") and all(map(is_plain, value))
+    return isinstance(value, PLAIN)
 
 
 def is_table(
@@ -293,7 +294,9 @@ def find_symbols(
     attribute=None, # of what has this name; None: the name alone is used
 ):
     "What a used name stands for, a list of Symbols, functions and classes: [] if it is not ours."
-    value = vars(sys.modules[module]).get(name)
+    there = sys.modules[module]
+    value = vars(there).get(name)
+    if value is None and "__getattr__" in vars(there): value = getattr(there, name, None) # lazy until it is first used
     if isinstance(value, ModuleType):
         if not is_ours(value.__name__): return []
         names = [attribute] if attribute else definitions(value.__name__) # a module without attribute counts as a whole

@@ -37,7 +37,7 @@ NOISES = *QUARTILES, "wide"
 
 class Cifar10C(RobustCifar10C):
     "Notebooks 04 to 06: a set of corruptions, classifiers that are trained in it, and certificates."
-    noises = NOISES # of 06
+    noises = NOISES # whose classifiers are certified
 
     @property
     def folder(self):
@@ -120,7 +120,7 @@ def noise(self: Cifar10C,
 @step
 def certified_folder(self: Cifar10C):
     "Folder of the rows of notebook 06."
-    models = {name_noise(q): self.noise(q)[0] for q in NOISES}
+    models = {name_noise(q): self.noise(q)[0] for q in self.noises}
     return memo.place(f"certified-{self.preset}-{self.data}", smoothing.certify, settings=self.certified,
                       models=models).folder
 

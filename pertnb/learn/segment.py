@@ -137,10 +137,9 @@ def weigh_pixels(
 # %% ../../nbs/api/learn/22_segment.ipynb #2f736963
 @dataclass(frozen=True)
 class WorstLight(WorstPoint):
-    "`WorstPoint` for maps: what is known of x is computed once, and on a CPU the loss is taken image by image."
+    "`WorstPoint` for maps, of pixels or of patches: what is known of x is computed once."
     def attack(self, model, x, y, u, t):
         "u (B, K) in the ball of pass t, from the starts u."
-        if x.device.type != "cpu": return super().attack(model, x, y, u, t)
         share, decode = self.share_at(t), self.pset.at(x, self.pset.prior(x))
         def objective(v, i): return map_entropies(model(decode(v)), y), None
         eps = share * self.pset.eps

@@ -52,9 +52,13 @@ def load_classifier(
 def round_weights(
     model, # nn.Module
 ):
-    "The same module; each of its numbers is now one that half precision holds."
-    for v in model.state_dict().values():
-        if v.is_floating_point(): v.copy_(v.half())
+    "The same module; each of its numbers is now one that half precision holds. ValueError if one is too large for it."
+    for name, v in model.state_dict().items():
+        if not v.is_floating_point(): continue
+        if (v.half().isinf() & v.isfinite()).any():
+            raise ValueError(f"{name} holds a number above {torch.finfo(torch.half).max:,.0f}, the largest one in half "
+                             "precision: the training has diverged")
+        v.copy_(v.half())
     return model
 
 # %% ../../nbs/api/models/04d_classifier_files.ipynb #88e24742
