@@ -11,6 +11,7 @@ import argparse
 
 import torch
 
+from pertnb.core.device import best_device
 from pertnb.data import pairs
 from pertnb.experiments import presets
 from pertnb.learn.learn import learn, sum_seconds
@@ -41,10 +42,11 @@ def main():
     schedule = Schedule(args.passes, s.batch_size, "adam", 1e-3, 0.1, clip=s.clip)
     start = packaged_set().cvae if args.control else widen(packaged_set().cvae)
     name = "cvae-same" if args.control else "cvae-mean"
-    sources = pairs.PairsOf(train, pad=s.pad), pairs.PairsOf(validation)
+    device = best_device()
+    sources = pairs.PairsOf(train.to(device), pad=s.pad), pairs.PairsOf(validation)
     plan = s.plan()["plan"] if args.mended else None
     pset, log = learn(name, *sources, start.config, schedule, (s.beta, s.beta), (0, schedule.peak), seed=s.seed,
-                      start=start, quantile=s.coverage, plan=plan, progress=False)
+                      start=start, quantile=s.coverage, plan=plan, device=device, progress=False)
     pset.save(args.file)
     print(f"{args.file}: eps {pset.eps:.2f}, quartiles {', '.join(f'{r:.2f}' for r in pset.percentiles)}, "
           f"{sum_seconds(log):.0f} s")

@@ -31,7 +31,7 @@ def main():
     entry = f"{args.method}:{args.passes}:pad=4:lr_warm=0.03:early_stopping=0"
     section = RobustCifar10C(replace(base, further=(*base.further, entry)))
     pset, n = PerturbationSet.load(args.file), section.robust.n_judged
-    section.set = lambda settings: pset
+    section.set = lambda settings: pset.to(section.device)
     model, log = section.classifier(args.method)
     rows = judging.judge_unattacked(model, *section.test_views(n))
     stem = f"classifier_{args.method}_in_{Path(args.file).stem}"
