@@ -103,9 +103,9 @@ def test_f7_deep_pictures_and_labels_that_are_images(tmp_path):
 
 def test_f8_two_folders_of_one_name(said, tmp_path):
     settings = [presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(tmp_path / k / "scans"))) for k in "ab"]
-    first = own_folders.own_folder(settings[0])
+    first = own_folders.find_own_folder(settings[0])
     own_folders.claim_folder(first, settings[0])
-    assert [own_folders.own_folder(s).name for s in settings] == ["scans", "scans-2"] and own_folders.own_folder(settings[0]) == first
+    assert [own_folders.find_own_folder(s).name for s in settings] == ["scans", "scans-2"] and own_folders.find_own_folder(settings[0]) == first
 
 
 def test_f8_results_of_other_pairs_are_not_replaced(said, pairs, tmp_path):
@@ -118,7 +118,7 @@ def test_f8_results_of_other_pairs_are_not_replaced(said, pairs, tmp_path):
         one_line(said("learn", *words), 2, "holds the set of other pairs", "others): name another folder, or remove it first")
         assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
     (tmp_path / "out" / "set.safetensors").unlink()
-    assert own_folders.own_folder(presets.resolve("your_own_pairs", dict(pairs=str(pairs), out=str(tmp_path / "out")))) == tmp_path / "out"
+    assert own_folders.find_own_folder(presets.resolve("your_own_pairs", dict(pairs=str(pairs), out=str(tmp_path / "out")))) == tmp_path / "out"
 
 
 def test_f8_a_wrong_size_is_told_before_anything_is_written(said, pairs, tmp_path):

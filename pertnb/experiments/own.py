@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['BUILT_IN_FUNCTIONS', 'N_PHANTOMS', 'MOST_BYTES', 'load_function', 'name_function', 'count_arguments',
-           'describe_output', 'call', 'check_memory', 'perturb_images', 'group_equal', 'Case', 'load_clean',
+           'describe_output', 'call_checked', 'check_memory', 'perturb_images', 'group_equal', 'Case', 'load_clean',
            'perturb_some', 'read_window', 'load_parts', 'drop_known', 'check_enough', 'screen_parts', 'split_own',
-           'name_absent', 'mix', 'digest_split', 'read_learned', 'check_learned', 'add_relatives', 'drop_learned',
-           'gather', 'choose_patch', 'count_principal_directions', 'choose', 'explain_choice']
+           'name_absent', 'mix_images', 'digest_split', 'read_learned', 'check_learned', 'add_relatives',
+           'drop_learned', 'gather', 'choose_patch', 'count_principal_directions', 'choose_network', 'explain_choice']
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #c2ca8843
 import importlib.util
@@ -29,7 +29,7 @@ from ..data.images import CLASSES, class_names, load_images
 from ..data.pictures import scale_pictures
 from .own_files import FEWEST, Own, check_sides, describe_shape, find_images, measure_all
 from .own_files import name_class, read_all, read_pairs, screen_pairs, shorten, stop_on
-from .own_splits import find_groups, folder_level, mix_classes, split_units
+from .own_splits import draw_mixed_order, find_groups, read_folder_level, split_units
 from .own_splits import tabulate_split, unite
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #7a258bbd
@@ -90,7 +90,7 @@ def describe_output(
     return " ".join([*about, f"on {y.device}"] if y.device.type != "cpu" else about)
 
 
-def call(
+def call_checked(
     function, # (x, generator) -> x_tilde, or x -> x_tilde
     x,        # uint8 (N, C, H, W)
     *key,     # names the draws
@@ -133,9 +133,9 @@ def perturb_images(
     "Own pairs that a function makes; ValueError if its output has another shape or differs from call to call."
     copies = copies if count_arguments(function) > 1 else 1
     check_memory(copies * images.numel(), f"{copies} versions of {len(images)} images")
-    call(function, images[:4], 0) # what it returns is found wrong on a few
-    made = [call(function, images, seed, k) for k in range(copies)]
-    if not made[0].equal(call(function, images, seed, 0)):
+    call_checked(function, images[:4], 0) # what it returns is found wrong on a few
+    made = [call_checked(function, images, seed, k) for k in range(copies)]
+    if not made[0].equal(call_checked(function, images, seed, 0)):
         raise ValueError(f"{name_function(function)} returns something else each time: "
                          "it must draw from the generator that it is given")
     y = torch.stack(made, 1).flatten(0, 1)
@@ -217,7 +217,7 @@ def perturb_some(
     "Own pairs that a function makes of n images of a data set or folder; None if it has no such split."
     images, labels, classes, window = load_clean(s.data, split, s.seed, s.resize, s.crop, read_window(s.window))
     if images is None: return None
-    number = mix_classes(labels, len(images), make_generator("own images", s.seed, split))[:n]
+    number = draw_mixed_order(labels, len(images), make_generator("own images", s.seed, split))[:n]
     labels = None if labels is None else labels[number]
     own = perturb_images(function, images[number], labels, classes, s.copies, s.seed, f"{split} image", number)
     return replace(own, window=window)
@@ -247,7 +247,7 @@ def load_parts(
         known = ", ".join(BUILT_IN_FUNCTIONS)
         raise FileNotFoundError(f"there is no folder {s.pairs}: expected a folder with clean/ and perturbed/, "
                                 f"or a function, {known} or FILE.py:NAME")
-    how = dict(level=folder_level(s.groups), resize=s.resize, crop=s.crop, window=read_window(s.window))
+    how = dict(level=read_folder_level(s.groups), resize=s.resize, crop=s.crop, window=read_window(s.window))
     if not (folder / "train").is_dir(): return read_pairs(folder, **how), None
     train = read_pairs(folder / "train", **how)
     how["window"] = train.window
@@ -331,12 +331,12 @@ def name_absent(
     return [f"{what} holds no image of class {name}: too few groups of it" for name in absent]
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #300d04a5
-def mix(
+def mix_images(
     own, # Own
     seed=0,
 ):
     "The same images in an order whose beginnings hold all classes."
-    return own.take(mix_classes(own.labels, len(own), make_generator("own order", seed)))
+    return own.take(draw_mixed_order(own.labels, len(own), make_generator("own order", seed)))
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #b27d05e8
 def digest_split(
@@ -412,7 +412,7 @@ def gather(
     groups = {name: group for part in (own, test) for name, group in zip(part.names, find_groups(part.names, s.groups))}
     share = min(.2, max(1 / 50, 50 / len(own)))
     train, validation = split_own(own, share, s.groups, make_generator("split", s.seed))
-    test = mix(test, s.seed)
+    test = mix_images(test, s.seed)
     test = test.take(torch.arange(min(len(test), s.n_test)))
     kinds += [name_absent(train, "the training part"), name_absent(test, "the test")]
     return Case(train, validation, test, tuple(map(tuple, kinds)), groups)
@@ -441,7 +441,7 @@ def count_principal_directions(
     return int((energy < share * energy[-1]).sum()) + 1
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #22456c3a
-def choose(
+def choose_network(
     own, # Own pairs to train on
     s,   # settings
 ):

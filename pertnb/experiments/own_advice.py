@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['measure_noise', 'find_residual', 'judge_fit', 'advise_on_latent', 'advise', 'judge_worst', 'describe_classifiers',
-           'judge_own_set', 'worst_answers', 'advise_on_worth', 'judge_worth']
+           'judge_own_set', 'select_worst_answers', 'advise_on_worth', 'judge_worth']
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #ad10c003
 import torch
@@ -144,7 +144,7 @@ def judge_own_set(
             f"in {len(rows)} pairs of {n} images that were not learned from{by}; {empty}.")
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #8f556dd0
-def worst_answers(
+def select_worst_answers(
     judged, # rows of OwnPairs.judge, of all methods
     radius,
 ):
@@ -180,7 +180,7 @@ def judge_worth(
     fits,   # {method: whether its validation loss is still falling; None after a single round}
 ):
     "Two sentences: the best with a set against the best without, and what to do."
-    held = worst_answers(judged, radius)
+    held = select_worst_answers(judged, radius)
     plain, learned = (next((m for m in held if m.startswith("cvae") == in_set), None) for in_set in (False, True))
     if not plain or not learned: return ["There is no classifier to compare with."]
     a, b = held[learned], held[plain]

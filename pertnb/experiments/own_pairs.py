@@ -27,7 +27,7 @@ from ..core.random import make_generator
 from ..data.pairs import PairsOf, to_float
 from . import own, own_advice, own_classifiers, own_folders, own_report, own_splits
 from .contents import SearchedSection, Searched
-from .own_classifiers import SMOOTHED, MirrorSettings, answer_rows, train_rounds
+from .own_classifiers import SMOOTHED, MirrorSettings, record_answers, train_rounds
 from .presets import Source, describe, experiment
 from .section import FigureSettings, MendSettings, QualitySettings, RiskSettings, step
 from ..learn.learn import learn
@@ -150,10 +150,10 @@ class OwnParts(SearchedSection):
         device=None, # torch.device or its name; default: best_device()
     ):
         super().__init__(settings, device)
-        self.folder = own_folders.own_folder(settings)
+        self.folder = own_folders.find_own_folder(settings)
 
     @property
-    def data(self): return own_folders.own_name(self.settings)
+    def data(self): return own_folders.name_case(self.settings)
 
     @property
     def place(self): return self.preset if is_example(self.settings) else self.folder
@@ -173,8 +173,8 @@ class OwnParts(SearchedSection):
 
     @step
     def choice(self):
-        "What own.choose finds; ValueError where no network can have these sizes."
-        chosen, why = own.choose(self.pairs().train, self.settings)
+        "What own.choose_network finds; ValueError where no network can have these sizes."
+        chosen, why = own.choose_network(self.pairs().train, self.settings)
         with torch.device("meta"): make_cvae(**chosen["net"])
         return chosen, why
 
@@ -352,7 +352,7 @@ class TrainedClassifiers(OwnWorst):
         "{method: (model, how it was trained)}; none without labels."
         s, (train, validation, _) = self.settings, self.views()
         if not self.pairs().train.classes: return {}
-        how, start, out = self.classifier_settings(), None, {}
+        how, start, out = self.choose_classifier_settings(), None, {}
         for method in sorted(own_classifiers.read_methods(s.methods), key=lambda m: m != "standard"):
             tell(f"classifier: {own_report.METHOD_NAMES[method]}, at most {s.rounds} rounds")
             out[method] = train_rounds(method, how, train.to(self.device), validation.to(self.device), self.set(),
@@ -361,11 +361,11 @@ class TrainedClassifiers(OwnWorst):
             if method == "standard": start = out[method][0].state_dict()
         return out
 
-    def classifier_settings(self):
+    def choose_classifier_settings(self):
         "own_classifiers.OwnRobustSettings for these pairs."
         train = self.views()[0]
-        return own_classifiers.classifier_settings(self.settings, max(train.images.shape[2:]), len(train),
-                                                   self.choice()[0]["batch_size"], self.sigma)
+        side, batch_size = max(train.images.shape[2:]), self.choice()[0]["batch_size"]
+        return own_classifiers.choose_classifier_settings(self.settings, side, len(train), batch_size, self.sigma)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #20af77fb
 class OwnClassifiers(TrainedClassifiers):
@@ -376,7 +376,7 @@ class OwnClassifiers(TrainedClassifiers):
         classes = list(self.pairs().train.classes)
         for method, (model, _) in self.trained().items():
             channels = self.pairs().train.images.shape[1]
-            net = own_classifiers.name_network(self.classifier_settings(), self.n_classes, channels)
+            net = own_classifiers.name_network(self.choose_classifier_settings(), self.n_classes, channels)
             file = self.folder / f"{own_classifiers.name_file(method)}.safetensors"
             noise = dict(sigma=self.sigma) if method == SMOOTHED else {}
             save_classifier(model, net, file, method=method, classes=classes, **noise)
@@ -453,8 +453,8 @@ class JudgedClassifiers(AttackedClassifiers):
     def answers(self,
         method, # a key of `classifiers`
     ):
-        "Rows of own_classifiers.answer_rows on all test images."
-        return answer_rows(self.classifiers()[method], self.views()[2].to(self.device), self.pairs().test.classes)
+        "Rows of own_classifiers.record_answers on all test images."
+        return record_answers(self.classifiers()[method], self.views()[2].to(self.device), self.pairs().test.classes)
 
     def judge_all(self):
         "The rows of all classifiers, kept in the folder; None without labels."
@@ -481,7 +481,7 @@ class ClassedClassifiers(JudgedClassifiers):
     ):
         "The table of confusions on perturbed test images, of the classifier that withstands most."
         test, radius = self.pairs().test, self.compared
-        best = next(iter(own_advice.worst_answers(judged, radius)))
+        best = next(iter(own_advice.select_worst_answers(judged, radius)))
         answers = self.answers(best)
         numbers = own_classifiers.tabulate_confusion(answers[answers.kind == "perturbed"], test.classes)
         caption = (f"{own_report.METHOD_NAMES[best]}: answers (columns, %) to the perturbed test images of each class "

@@ -6,7 +6,7 @@
 __all__ = ['METRICS_EXPLAINED', 'RADII_IN_WORDS', 'QUARTERS', 'METHOD_NAMES', 'REPORT_STYLE', 'REPORT_PAGE', 'ALT',
            'explain_radius', 'fit_radius', 'find_used', 'describe_used', 'decode_nearest', 'interpolate',
            'tabulate_own_quality', 'find_radius', 'describe_radii', 'split_by_strength', 'tabulate_own_contained',
-           'tabulate_robustness', 'tabulate_own_certified', 'describe_certified', 'drop_links', 'caption_of',
+           'tabulate_robustness', 'tabulate_own_certified', 'describe_certified', 'drop_links', 'read_caption',
            'describe_figures', 'write_report']
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #0e045075
@@ -257,7 +257,7 @@ def drop_links(
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
 
 
-def caption_of(
+def read_caption(
     cell, # executed code cell of a notebook
 ):
     "What the cell printed, on one line: the captions of its figures."
@@ -269,7 +269,7 @@ def describe_figures(
     cells, # code cells, in order
 ):
     "The HTML whose images have their captions as alternative texts."
-    captions = [caption_of(c) for c in cells for o in c.outputs if "image/png" in o.get("data", {})]
+    captions = [read_caption(c) for c in cells for o in c.outputs if "image/png" in o.get("data", {})]
     parts = body.split(ALT)
     texts = [*captions, *[""] * len(parts)][:len(parts) - 1]
     return parts[0] + "".join(f'alt="{html.escape(text)}"{part}' for text, part in zip(texts, parts[1:]))

@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'WIDEST', 'LONGEST', 'OPTIONS', 'LEARN_OPTIONS', 'STAGES_OPTIONS', 'EXPERIMENT_COMMANDS',
            'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS', 'SITE_COMMAND', 'REPRODUCE_COMMAND', 'COMMANDS', 'RESUMED',
-           'data_row', 'data_command', 'find_notebook', 'check_parameters', 'name_output', 'AboveBar', 'run_cells',
-           'execute', 'read_outputs', 'estimate_run', 'align_rows', 'align_table', 'list_tables', 'find_results',
-           'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set', 'drop_older',
-           'learn_command', 'site_command', 'reproduce_command', 'Parser', 'read_text', 'make_number_type',
-           'add_command', 'make_parser', 'to_json', 'report_failure', 'tell_interrupted', 'run_or_report',
-           'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
+           'describe_data_set', 'data_command', 'find_notebook', 'check_parameters', 'name_output', 'AboveBar',
+           'run_cells', 'execute', 'read_outputs', 'estimate_run', 'align_rows', 'align_table', 'list_tables',
+           'find_results', 'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set',
+           'drop_older', 'learn_command', 'site_command', 'reproduce_command', 'Parser', 'read_text',
+           'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure', 'tell_interrupted',
+           'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
@@ -41,7 +41,7 @@ LIGHTING = {
 }
 
 
-def data_row(
+def describe_data_set(
     name, # of a data set, "CIFAR-10-C", or one of scene_files.DATA
     root, # folder of the data sets
 ):
@@ -71,7 +71,7 @@ def data_command(args):
     if args.download:
         if args.name not in data.TORCHVISION: raise Usage(f"--download takes one of {', '.join(data.TORCHVISION)}")
         if not data.find_source(args.name, data_root()): data.download(args.name, data_root())
-    rows = [data_row(name, data_root()) for name in ([args.name] if args.name else names)]
+    rows = [describe_data_set(name, data_root()) for name in ([args.name] if args.name else names)]
     lines = [f"data sets are looked for in {shorten_path(data_root())} ($PERTNB_DATA)"]
     for row in rows:
         lines.append(f"{row['name']:12}{'found' if row['found'] else 'absent':8}{row['where']}")

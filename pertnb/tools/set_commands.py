@@ -91,7 +91,7 @@ def open_set(args):
     if known := len(learned & set(test.names)):
         said = f"{known} of these {len(test)} images have names of images that the set was learned from"
         print(said, file=sys.stderr)
-    return pset, folder, own.mix(test, args.seed)
+    return pset, folder, own.mix_images(test, args.seed)
 
 # %% ../../nbs/api/tools/26_set_commands.ipynb #e3ab3c0f
 def open_saved(
@@ -132,7 +132,7 @@ def sample_command(args):
     "A picture of random points of the set."
     import matplotlib
     from pertnb.experiments import own, own_folders
-    from pertnb.experiments.own_splits import mix_classes
+    from pertnb.experiments.own_splits import draw_mixed_order
     from pertnb.report import set_plots
     from pertnb.data.pairs import to_float
     from pertnb.core.files import atomic_write
@@ -145,7 +145,7 @@ def sample_command(args):
         how = own_folders.read_how(pset.info, args.set)
         how.pop("level") # of pairs; their images have classes only
         images, labels, *_ = own.load_clean(args.images, "train", **how)
-        images = images[mix_classes(labels, len(images), make_generator("images", args.seed))]
+        images = images[draw_mixed_order(labels, len(images), make_generator("images", args.seed))]
     else:
         pset, _, test = open_set(args)
         images = test.images
