@@ -17,6 +17,7 @@ from statsmodels.stats.multitest import multipletests
 
 import pertnb
 from pertnb.learn import robust, segment
+from pertnb.measure import excess
 from pertnb.report import scoreboard
 from pertnb.report.tables import PAPER
 from pertnb.sets.sets import packaged_set_card
@@ -230,11 +231,14 @@ def test_readme_counts_what_the_scoreboard_has(root, readme):
 
 
 def test_readme_says_what_the_packaged_set_holds(root, readme):
-    card = json.loads((root / "pertnb" / "weights" / "cifar10c.json").read_text())
-    n, held = card["n_test_images"], card["contents"]
-    white, flat = round(n * held["white"]), round(n * held["flat"])
-    assert held["black"] == 0
-    said = f"of {n:,} test images none has a black point in its set, {white} a white one, {flat} a flat one ([AutoPGD](logs/blank_overnight.md), {card['settings']['excess_steps']} steps"
+    "The counts of the rows in which each image's darkest, lightest and flattest point stand."
+    rows = pd.read_csv(root / ROWS / "blank_points.csv.xz")
+    held = excess.find_blank(rows).sum()
+    log = " ".join((root / "logs" / "blank_overnight.md").read_text(encoding="utf-8").split())
+    steps, starts = re.search(r"AutoPGD, (\d+) steps, (\d+) starts", log).groups()
+    assert held.black == 0 and f"0 black, {held.white} white, {held.flat} flat." in log
+    said = (f"of {len(rows):,} test images none has a black point in its set, {held.white} a white one, {held.flat} a flat one "
+            f"([AutoPGD](logs/blank_overnight.md), {steps} steps, {starts} starts)")
     assert said in " ".join(readme.split())
 
 

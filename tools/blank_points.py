@@ -120,6 +120,9 @@ comes half as near to that; as flat below half the contrast of the flattest real
 
 {tell_near(rows)}
 
+A search finds that there is such a point, not that there is none: rounding alone leads it elsewhere, and it may then
+find a few more or less.
+
 {markdown_table(tabulate(found), "image")}
 
 ![Images, their most extreme real corruption, and the blank point of their sets](blank_overnight.png)
