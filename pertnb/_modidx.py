@@ -1969,6 +1969,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                         'pertnb.experiments.own.gather': ('api/experiments/own.html#gather', 'pertnb/experiments/own.py'),
                                         'pertnb.experiments.own.group_equal': ( 'api/experiments/own.html#group_equal',
                                                                                 'pertnb/experiments/own.py'),
+                                        'pertnb.experiments.own.has_test_part': ( 'api/experiments/own.html#has_test_part',
+                                                                                  'pertnb/experiments/own.py'),
                                         'pertnb.experiments.own.load_clean': ( 'api/experiments/own.html#load_clean',
                                                                                'pertnb/experiments/own.py'),
                                         'pertnb.experiments.own.load_function': ( 'api/experiments/own.html#load_function',

@@ -94,20 +94,9 @@ def test_a_file_of_groups_is_found_from_everywhere(tmp_path, monkeypatch):
     assert values == dict(groups=str(tmp_path / "patients.csv"), pairs=str(tmp_path / "scans"))
 
 
-def make_pairs(folder, n, classes="ab", seed=0):
-    "PAIRS: grey images and darker copies of them."
-    draws = np.random.default_rng(seed)
-    for i in range(n):
-        x = draws.integers(0, 256, (20, 24)).astype(np.uint8)
-        for part, name, a in (("clean", f"x{i}.png", x), ("perturbed", f"x{i}__0.png", x // 2)):
-            path = folder / part / classes[i % len(classes)] / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(a).save(path)
-
-
 def test_images_that_moved_from_train_to_test_are_not_tested_on(tmp_path):
     "A folder with parts of its own: what was learned from is known by the split."
-    for part, n in (("train", 60), ("test", 5)): make_pairs(tmp_path / part, n, seed=n)
+    for part, n in (("train", 60), ("test", 5)): own_files.make_folder(tmp_path / part, n, copies=1, seed=n)
     s = presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(tmp_path)))
     case = own.gather(s)
     split = case.split()
@@ -115,15 +104,15 @@ def test_images_that_moved_from_train_to_test_are_not_tested_on(tmp_path):
     pset = SimpleNamespace(info=dict(source=own_folders.describe_source(case, s), split=own.digest_split(split)))
     args = SimpleNamespace(set="mine", function=None, images=None, n=60, pairs=None)
     assert len(set_commands.take_own_tests(pset, learned, args)) == 5
-    for kind, name in (("clean", "x7.png"), ("perturbed", "x7__0.png")):
-        (tmp_path / "train" / kind / "b" / name).rename(tmp_path / "test" / kind / "b" / name)
+    for kind in ("clean", "perturbed"):
+        (tmp_path / "train" / kind / "b" / "x7.png").rename(tmp_path / "test" / kind / "b" / "x7.png")
     with pytest.raises(ValueError, match="no longer those that it was learned from"):
         set_commands.take_own_tests(pset, learned, args)
 
 
 def gather_grouped(folder, classes, group_of):
     "The case of 60 pairs whose groups a CSV file gives."
-    make_pairs(folder / "pairs", 60, classes)
+    own_files.make_folder(folder / "pairs", 60, classes=classes, copies=1)
     groups = folder / "groups.csv"
     groups.write_text("name,group\n" + "".join(f"{classes[i % len(classes)]}/x{i}.png,{group_of(i)}\n" for i in range(60)))
     return own.gather(presets.resolve("your_own_pairs", dict(preset="smoke", pairs=str(folder / "pairs"), groups=str(groups), n_test=60)))

@@ -203,10 +203,7 @@ def test_compiled(tmp_path):
         assert memo.place("set", steps.image_set, pset=copy) == memo.place("set", steps.image_set, pset=pset)
 
 
-IMPORTING = "import own_helper; return own_helper.scale(x)", "from own_helper import scale; return scale(x)"
-
-
-@pytest.mark.parametrize("way", IMPORTING)
+@pytest.mark.parametrize("way", ("import own_helper; return own_helper.scale(x)", "from own_helper import scale; return scale(x)"))
 def test_what_a_users_function_imports_when_it_runs_counts(tmp_path, monkeypatch, way):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -218,8 +215,7 @@ def test_what_a_users_function_imports_when_it_runs_counts(tmp_path, monkeypatch
     assert key(2) == key(2) != key(3)
 
 
-PUBLIC = """import sys
-import pertnb
+PUBLIC = """import pertnb
 import pertnb.sets
 def loss(x): return USED(x)
 from pertnb.core.keys import Code

@@ -121,7 +121,7 @@ comes half as near to that; as flat below half the contrast of the flattest real
 {tell_near(rows)}
 
 A search finds that there is such a point, not that there is none: rounding alone leads it elsewhere, and it may then
-find a few more or less.
+find a few more or fewer.
 
 {markdown_table(tabulate(found), "image")}
 

@@ -470,9 +470,7 @@ def describe_fields(
     code,  # as in `describe_input`, which gets the code of a NamedTuple's class
 ):
     "What a NamedTuple has beside its values: its class and the names of its fields, in a list; [] of any other."
-    if not hasattr(type(value), "_fields"): return []
-    code.add(type(value))
-    return [type(value).__qualname__, *type(value)._fields]
+    return [class_name(value, code), *value._fields] if hasattr(type(value), "_fields") else []
 
 
 LASTING = (*PLAIN, Enum, Path, np.generic, torch.dtype, torch.device, type) # their texts are the same in every process

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['BUILT_IN_FUNCTIONS', 'N_PHANTOMS', 'MOST_BYTES', 'load_function', 'name_function', 'count_arguments',
            'describe_output', 'call_checked', 'check_memory', 'perturb_images', 'group_equal', 'Case', 'load_clean',
-           'perturb_some', 'read_window', 'load_parts', 'drop_known', 'check_enough', 'screen_parts', 'split_own',
-           'name_absent', 'mix_images', 'digest_split', 'read_learned', 'check_learned', 'add_relatives',
+           'perturb_some', 'read_window', 'has_test_part', 'load_parts', 'drop_known', 'check_enough', 'screen_parts',
+           'split_own', 'name_absent', 'mix_images', 'digest_split', 'read_learned', 'check_learned', 'add_relatives',
            'drop_learned', 'gather', 'choose_patch', 'count_principal_directions', 'choose_network', 'explain_choice']
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #c2ca8843
@@ -234,6 +234,13 @@ def read_window(
     return low, high
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #eef53e30
+def has_test_part(
+    folder, # of pairs
+):
+    "Whether the pairs come in two parts, to learn from and to test on."
+    return all((Path(folder) / part).is_dir() for part in ("train", "test"))
+
+
 def load_parts(
     s, # presets.resolve("your_own_pairs", ...)
 ):
@@ -251,7 +258,7 @@ def load_parts(
     if not (folder / "train").is_dir(): return read_pairs(folder, **how), None
     train = read_pairs(folder / "train", **how)
     how["window"] = train.window
-    if not (folder / "test").is_dir(): return train, None
+    if not has_test_part(folder): return train, None
     return train, read_pairs(folder / "test", train.classes, 1, **how)
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #5b2768f2
@@ -457,19 +464,19 @@ def choose_network(
     batch = max(8, min(128, len(own) // 8))
     epochs = s.epochs or max(2., s.pairs_seen / len(own))
     chosen = dict(net=net, beta=s.beta * C * H * W / 3072, epochs=epochs, batch_size=batch)
-    return chosen, explain_choice(own, s, chosen, chosen["net"]["encoder_patch"], needed)
+    return chosen, explain_choice(own, s, chosen, needed)
 
 # %% ../../nbs/api/experiments/07a_own.ipynb #3093b0bc
 def explain_choice(
     own,    # Own pairs to train on
     s,      # settings
     chosen, # dict(net=, beta=, epochs=, batch_size=)
-    coarse, # side of the encoders' patches
     needed, # principal directions of the change
 ):
     "The table of what was chosen and why."
     C, H, W = own.images.shape[1:]
-    net, patch = chosen["net"], chosen["net"]["patch"]
+    net = chosen["net"]
+    patch, coarse = net["patch"], net["encoder_patch"]
     grid = lambda p: f"{-(-H // p)} × {-(-W // p)}"
     explain = lambda asked, why: "as asked for" if asked else why
     finer = f"patches of {patch} × {patch} pixels, so that at most {s.positions} positions are computed"

@@ -296,8 +296,9 @@ class DescribedSet(OwnSet):
         return own_report.describe_used(self.set(), x, self.used(), make_generator("latent", self.seed))
 
     def tell_saved(self):
-        "'saved', and in which folder if it is the user's."
-        return "saved" if is_example(self.settings) else f"saved in {shorten_path(self.folder)}"
+        "'saved', and in which folder all results are if it is the user's."
+        folder = shorten_path(self.folder)
+        return "saved" if is_example(self.settings) else f"saved in {folder}; tables and figures go to {folder}"
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #8f1bc827
 class OwnQuality(DescribedSet):

@@ -235,8 +235,7 @@ def find_results(
 ):
     "Folders of the figures and tables that a notebook wrote."
     from pertnb.core.paths import figures_dir, tables_dir
-    said = r"(?:tables and figures go to|set, classifiers and rows saved in) (.*)"
-    if elsewhere := re.search(said, printed): preset = Path(elsewhere[1]).expanduser()
+    if elsewhere := re.search(r"tables and figures go to (.*)", printed): preset = Path(elsewhere[1]).expanduser()
     return dict(figures=str(figures_dir(preset)), tables=str(tables_dir(preset)))
 
 

@@ -68,13 +68,13 @@ def take_own_tests(
         raise FileNotFoundError(f"there is no folder {settings.pairs}, whose pairs {args.set} was learned from: "
                                 "if they were moved, name it with --pairs")
     case = own.gather(settings, learned)
-    by_number = not settings.pairs # the images that a function perturbs have numbers for names, which others may get
-    apart = settings.pairs and (Path(settings.pairs) / "test").is_dir() # images move between parts
-    if learned and (by_number or apart) or not (learned or args.function or args.images):
+    # a function's images have numbers for names, which others may get; and images may move from train/ to test/
+    known_by_name = settings.pairs and not own.has_test_part(settings.pairs)
+    if learned and not known_by_name or not (learned or args.function or args.images):
         own.check_learned(case, pset.info)
     return case.test
 
-
+# %% ../../nbs/api/tools/26_set_commands.ipynb #4059cba0
 def open_set(args):
     "The set, its folder, and test pairs as Own: those of its own pairs that it was not trained on, or all of --pairs."
     from pertnb.experiments import own, own_folders
