@@ -131,7 +131,7 @@ def search(work):
 
 
 def attack_lights():
-    section = lighting_robust.JudgedLights(presets.resolve("mi_robust", dict(preset="smoke")), "cpu")
+    section = lighting_robust.RobustLighting(presets.resolve("mi_robust", dict(preset="smoke")), "cpu")
     test = scenes(part="test")
     images = test.images[:2, 3], test.materials[:2], torch.arange(2)
     stand_ins = dict(learn=lambda row: (lighting_set(), None), classifier=lambda method: (segmenter(), None),

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['REAL', 'SHARES', 'COVER_STEPS', 'Searched', 'SearchedSection', 'choose_tolerance', 'tabulate_contents',
-           'judge_contents', 'find_enough', 'judge_curve', 'CoveredSection', 'ContentsSection', 'tabulate_legibility',
-           'judge_legibility']
+           'judge_contents', 'find_enough', 'judge_curve', 'ContentsSection', 'tabulate_legibility', 'judge_legibility']
 
 # %% ../../nbs/api/experiments/01b_contents.ipynb #c6d1d9aa
 from typing import NamedTuple
 import pandas as pd
 import torch
+from fastcore.basics import patch
 from ..core.device import full_precision
 from ..core.random import make_generator
 from ..data.pairs import to_float
@@ -142,9 +142,12 @@ SHARES = 0.2, 0.3, 0.4, 0.6, 0.8, 1. # of the radius
 COVER_STEPS = 6 # of PGD at each
 
 
-class CoveredSection(SearchedSection):
-    "The same, and coverage against the radius."
+class ContentsSection(SearchedSection):
+    "The same, coverage against the radius, and the table of contents."
+    real = REAL # row of the table
+
     def covered_pairs(self, row): raise NotImplementedError("x, x_tilde of real pairs (N, C, H, W)")
+    def searched_errors(self): raise NotImplementedError("rows of the six metrics in squared error, of all sets")
 
     @property
     @step
@@ -178,31 +181,30 @@ class CoveredSection(SearchedSection):
         return [judge_curve(row, self.measure_curve(row), self.tolerance) for row in rows or self.searched_rows()]
 
 # %% ../../nbs/api/experiments/01b_contents.ipynb #c5959001
-class ContentsSection(CoveredSection):
-    "The same, and the table of contents."
-    real = REAL # row of the table
+@patch
+@step
+def tabulate_held(self: ContentsSection):
+    "Numbers of the table of contents."
+    return tabulate_contents(self.read_extremes(), self.searched_errors(), self.real, self.tolerance)
 
-    def searched_errors(self): raise NotImplementedError("rows of the six metrics in squared error, of all sets")
 
-    @step
-    def tabulate_held(self):
-        "Numbers of the table of contents."
-        return tabulate_contents(self.read_extremes(), self.searched_errors(), self.real, self.tolerance)
+@patch
+def tell_blank(self: ContentsSection,
+    rows, # of the table
+):
+    "A sentence: of the sets searched, how many hold a blank image, for each row."
+    blank = self.read_extremes().groupby("row").blank.agg(["sum", "size"]).astype(int)
+    told = (f"{row} {blank['sum'][row]} of {blank['size'][row]}" for row in rows)
+    return f"Sets searched that hold a blank image: {'; '.join(told)}."
 
-    def tell_blank(self,
-        rows, # of the table
-    ):
-        "A sentence: of the sets searched, how many hold a blank image, for each row."
-        blank = self.read_extremes().groupby("row").blank.agg(["sum", "size"]).astype(int)
-        told = (f"{row} {blank['sum'][row]} of {blank['size'][row]}" for row in rows)
-        return f"Sets searched that hold a blank image: {'; '.join(told)}."
 
-    def caption_held(self,
-        n, # images
-    ):
-        "What the table shows."
-        return ("Pairs inside and reached (%), mean squared excess, and sets that hold a blank, black, white or flat "
-                f"image (%), found by {self.settings.excess_steps} steps of AutoPGD from 3 starts on {n} test images.")
+@patch
+def caption_held(self: ContentsSection,
+    n, # images
+):
+    "What the table shows."
+    return ("Pairs inside and reached (%), mean squared excess, and sets that hold a blank, black, white or flat "
+            f"image (%), found by {self.settings.excess_steps} steps of AutoPGD from 3 starts on {n} test images.")
 
 # %% ../../nbs/api/experiments/01b_contents.ipynb #ed6cdbec
 def tabulate_legibility(

@@ -4,11 +4,8 @@
 
 # %% auto #0
 __all__ = ['OWN_PRESETS', 'SAVED', 'OWN_ROW', 'OwnPairSettings', 'OwnSetSettings', 'OwnClassifierSettings', 'OwnAttackSettings',
-           'OwnCertificateSettings', 'OwnSettings', 'is_example', 'tell', 'OwnParts', 'describe_versions',
-           'DescribedParts', 'OwnTraining', 'find_saved', 'drop_saved', 'OwnSet', 'DescribedSet', 'OwnQuality',
-           'OwnWorst', 'TrainedClassifiers', 'OwnClassifiers', 'estimate_learning', 'describe_estimate',
-           'AttackedClassifiers', 'JudgedClassifiers', 'ClassedClassifiers', 'CertifiedClassifiers',
-           'TabledCertificates', 'OwnImages', 'OwnExtremes', 'OwnPairs', 'SavedPairs']
+           'OwnCertificateSettings', 'OwnSettings', 'is_example', 'tell', 'OwnPairs', 'describe_versions', 'find_saved',
+           'drop_saved', 'estimate_learning', 'describe_estimate', 'SavedPairs']
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #facc28de
 import sys
@@ -18,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 import pandas as pd
 import torch
+from fastcore.basics import patch
 from safetensors import SafetensorError, safe_open
 from ..certify import smoothing
 from ..core.device import full_precision
@@ -143,8 +141,8 @@ def tell(
     if not find_probe(): print(line, file=sys.stderr, flush=True)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #134eaf05
-class OwnParts(SearchedSection):
-    "Pairs, checked and split; where everything that is made from them lies."
+class OwnPairs(SearchedSection):
+    "A user's pairs: checked, learned from and measured; classifiers trained on them and attacked; a report."
     def __init__(self,
         settings,    # OwnSettings
         device=None, # torch.device or its name; default: best_device()
@@ -192,32 +190,30 @@ def describe_versions(
     return f"{least} to {most} perturbed versions of each{out}"
 
 
-class DescribedParts(OwnParts):
-    "The same, and a sentence on what was found."
-    def describe_pairs(self):
-        "What was noticed, and the numbers of images, versions and classes."
-        case, parts = self.pairs(), self.views()
-        versions = describe_versions([case.train, case.validation, case.test], len(parts[0].names))
-        checked = "checked: nothing unpaired, unreadable, of another size, constant, mixed up, misaligned or double"
-        classes = f"{len(case.train.classes)} classes" if case.train.classes else "no labels"
-        train, validation, test = map(len, parts)
-        return "\n".join([*(case.short_lines or [checked]),
-                          f"{train:,} images to learn from, {validation} to choose the radius by, {test} to test on; "
-                          f"{versions}; {classes}",
-                          "test: " + (own_splits.count_classes(case.test.labels, case.test.classes) or "no classes")])
+@patch
+def describe_pairs(self: OwnPairs):
+    "What was noticed, and the numbers of images, versions and classes."
+    case, parts = self.pairs(), self.views()
+    versions = describe_versions([case.train, case.validation, case.test], len(parts[0].names))
+    checked = "checked: nothing unpaired, unreadable, of another size, constant, mixed up, misaligned or double"
+    classes = f"{len(case.train.classes)} classes" if case.train.classes else "no labels"
+    train, validation, test = map(len, parts)
+    return "\n".join([*(case.short_lines or [checked]),
+                      f"{train:,} images to learn from, {validation} to choose the radius by, {test} to test on; "
+                      f"{versions}; {classes}",
+                      "test: " + (own_splits.count_classes(case.test.labels, case.test.classes) or "no classes")])
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #99c1c11a
-class OwnTraining(DescribedParts):
-    "A set is trained on the pairs."
-    @step
-    def training(self):
-        "The set whose radius is the largest norm, and the log of its training."
-        s, (train, validation, _), (chosen, _) = self.settings, self.views(), self.choice()
-        schedule = Schedule(chosen["epochs"], chosen["batch_size"], "adam", s.lr, clip=10.)
-        tell(f"training the set: {schedule.epochs:.0f} passes over {len(train):,} images")
-        return learn(f"own-{self.data}", PairsOf(train.to(self.device), pad=s.pad), PairsOf(validation), chosen["net"],
-                     schedule, beta=(0, chosen["beta"]), beta_at=(0, schedule.peak), seed=s.seed, device=self.device,
-                     progress=False)
+@patch
+@step
+def training(self: OwnPairs):
+    "The set whose radius is the largest norm, and the log of its training."
+    s, (train, validation, _), (chosen, _) = self.settings, self.views(), self.choice()
+    schedule = Schedule(chosen["epochs"], chosen["batch_size"], "adam", s.lr, clip=10.)
+    tell(f"training the set: {schedule.epochs:.0f} passes over {len(train):,} images")
+    return learn(f"own-{self.data}", PairsOf(train.to(self.device), pad=s.pad), PairsOf(validation), chosen["net"],
+                 schedule, beta=(0, chosen["beta"]), beta_at=(0, schedule.peak), seed=s.seed, device=self.device,
+                 progress=False)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #16158de0
 SAVED = {"set": "pertnb"} | {own_classifiers.name_file(m): "classifier" for m in own_report.METHOD_NAMES} # headers
@@ -244,149 +240,165 @@ def drop_saved(
     if files: (Path(folder) / "report.html").unlink(missing_ok=True)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #16d40249
-class OwnSet(OwnTraining):
-    "Its radius is chosen, and the set is saved."
-    @step
-    def norms(self):
-        "Latent norms of the validation pairs (P,)."
-        part = self.pairs().validation
-        return latent_norms(self.training()[0], part.images[part.of], part.perturbed)
+@patch
+@step
+def norms(self: OwnPairs):
+    "Latent norms of the validation pairs (P,)."
+    part = self.pairs().validation
+    return latent_norms(self.training()[0], part.images[part.of], part.perturbed)
 
-    @step
-    def used(self):
-        "Which latent dimensions are in use, bool (K,)."
-        held_out = PairsOf(self.views()[1]).held_out(make_generator("validation", self.seed))
-        pairs = (to_float(t[:200].to(self.device)) for t in held_out)
-        found = self.training()[0] # a training has its own precision
-        with full_precision(): return own_report.find_used(found.encode(*pairs))
 
-    @step
-    def set(self):
-        "The set with its radius, mended, and with the names of its pairs; saved in the folder."
-        (found, log), case, s = self.training(), self.pairs(), self.settings
-        source, split = own_folders.describe_source(case, s), case.split()
-        about = dict(source=source, split=own.digest_split(split), classes=list(case.train.classes),
-                     used=int(self.used().sum()), **self.source(len(case.train), seconds=log.seconds.sum()))
-        pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
-        if plan := s.plan()["plan"]:
-            tell("mending its decoder")
-            pairs = PairsOf(self.views()[0].to(self.device), pad=s.pad)
-            pset, _ = mend(pset, pairs, plan, s.seed, device=self.device, progress=False)
-        earlier = find_saved(self.folder)
-        pset.save(self.folder / "set.safetensors") # first, so that a full disk takes nothing away
-        drop_saved(self.folder, earlier)
-        own_folders.claim_folder(self.folder, s)
-        self.keep("split", split)
-        return pset
+@patch
+@step
+def used(self: OwnPairs):
+    "Which latent dimensions are in use, bool (K,)."
+    held_out = PairsOf(self.views()[1]).held_out(make_generator("validation", self.seed))
+    pairs = (to_float(t[:200].to(self.device)) for t in held_out)
+    found = self.training()[0] # a training has its own precision
+    with full_precision(): return own_report.find_used(found.encode(*pairs))
+
+
+@patch
+@step
+def set(self: OwnPairs):
+    "The set with its radius, mended, and with the names of its pairs; saved in the folder."
+    (found, log), case, s = self.training(), self.pairs(), self.settings
+    source, split = own_folders.describe_source(case, s), case.split()
+    about = dict(source=source, split=own.digest_split(split), classes=list(case.train.classes),
+                 used=int(self.used().sum()), **self.source(len(case.train), seconds=log.seconds.sum()))
+    pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
+    if plan := s.plan()["plan"]:
+        tell("mending its decoder")
+        pairs = PairsOf(self.views()[0].to(self.device), pad=s.pad)
+        pset, _ = mend(pset, pairs, plan, s.seed, device=self.device, progress=False)
+    earlier = find_saved(self.folder)
+    pset.save(self.folder / "set.safetensors") # first, so that a full disk takes nothing away
+    drop_saved(self.folder, earlier)
+    own_folders.claim_folder(self.folder, s)
+    self.keep("split", split)
+    return pset
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #36c44b63
-class DescribedSet(OwnSet):
-    "The same, and sentences on training and radius."
-    def describe_set(self):
-        "Seconds, speed, errors and divergence; what decided the radius; where the set is."
-        log, pset = self.training()[1], self.set()
-        radius = own_report.explain_radius(pset, self.pairs().validation, self.norms(), self.settings.coverage)
-        return (f"{log.seconds.sum():.0f} s, {log.samples_per_s.median():.0f} pairs/s; "
-                f"squared error per value {log.mse.iloc[0]:.4f} at first, {log.mse.iloc[-1]:.4f} at the end; "
-                f"KL {log.kl.iloc[-1]:.1f} nats\n{radius}\n{self.describe_latent()}\n{self.tell_saved()}")
+@patch
+def describe_set(self: OwnPairs):
+    "Seconds, speed, errors and divergence; what decided the radius; where the set is."
+    log, pset = self.training()[1], self.set()
+    radius = own_report.explain_radius(pset, self.pairs().validation, self.norms(), self.settings.coverage)
+    return (f"{log.seconds.sum():.0f} s, {log.samples_per_s.median():.0f} pairs/s; "
+            f"squared error per value {log.mse.iloc[0]:.4f} at first, {log.mse.iloc[-1]:.4f} at the end; "
+            f"KL {log.kl.iloc[-1]:.1f} nats\n{radius}\n{self.describe_latent()}\n{self.tell_saved()}")
 
-    def describe_latent(self):
-        "How many latent dimensions are in use, and what the others do."
-        x = to_float(self.pairs().validation.images[:50].to(self.device))
-        return own_report.describe_used(self.set(), x, self.used(), make_generator("latent", self.seed))
 
-    def tell_saved(self):
-        "'saved', and in which folder all results are if it is the user's."
-        folder = shorten_path(self.folder)
-        return "saved" if is_example(self.settings) else f"saved in {folder}; tables and figures go to {folder}"
+@patch
+def describe_latent(self: OwnPairs):
+    "How many latent dimensions are in use, and what the others do."
+    x = to_float(self.pairs().validation.images[:50].to(self.device))
+    return own_report.describe_used(self.set(), x, self.used(), make_generator("latent", self.seed))
+
+
+@patch
+def tell_saved(self: OwnPairs):
+    "'saved', and in which folder all results are if it is the user's."
+    folder = shorten_path(self.folder)
+    return "saved" if is_example(self.settings) else f"saved in {folder}; tables and figures go to {folder}"
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #8f1bc827
-class OwnQuality(DescribedSet):
-    "The set is measured on test pairs."
-    @step
-    def test_pairs(self):
-        "x, x_tilde uint8 (n, C, H, W), which image (n,) and which pair (n,), at most n_pairs of them."
-        return self.pairs().test.pairs(self.settings.n_pairs)
+@patch
+@step
+def test_pairs(self: OwnPairs):
+    "x, x_tilde uint8 (n, C, H, W), which image (n,) and which pair (n,), at most n_pairs of them."
+    return self.pairs().test.pairs(self.settings.n_pairs)
 
-    @step
-    def unchanged(self):
-        "Mean squared error (n,) of changing nothing."
-        x, x_tilde, _, _ = self.test_pairs()
-        return quality.unchanged_error(x, x_tilde).numpy()
 
-    @step
-    def rows(self):
-        "One row per test pair: the six metrics, `none` (the error of changing nothing), image, pair."
-        s, (x, x_tilde, image, pair) = self.settings, self.test_pairs()
-        tell(f"measuring the set on {len(x)} pairs")
-        draws = make_generator("quality", s.seed)
-        found = quality.evaluate_set(self.set(), x, x_tilde, draws, s.pgd_steps, s.n_samples)
-        return found.assign(none=self.unchanged(), image=image.numpy(), pair=pair.numpy())
+@patch
+@step
+def unchanged(self: OwnPairs):
+    "Mean squared error (n,) of changing nothing."
+    x, x_tilde, _, _ = self.test_pairs()
+    return quality.unchanged_error(x, x_tilde).numpy()
+
+
+@patch
+@step
+def rows(self: OwnPairs):
+    "One row per test pair: the six metrics, `none` (the error of changing nothing), image, pair."
+    s, (x, x_tilde, image, pair) = self.settings, self.test_pairs()
+    tell(f"measuring the set on {len(x)} pairs")
+    draws = make_generator("quality", s.seed)
+    found = quality.evaluate_set(self.set(), x, x_tilde, draws, s.pgd_steps, s.n_samples)
+    return found.assign(none=self.unchanged(), image=image.numpy(), pair=pair.numpy())
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #ae7d9cbb
 OWN_ROW = "Your set" # in tables and figures
 
 
-class OwnWorst(OwnQuality):
-    "The worst points of the set are looked for: excess, and blank images."
-    def searched_rows(self): return [OWN_ROW]
+@patch
+def searched_rows(self: OwnPairs): return [OWN_ROW]
 
-    def searched(self, row):
-        "The set, and at most 40 test images with their versions: contents.Searched."
-        views = self.views()[2]
-        i = views.index[:40]
-        return Searched(self.set(), views.images[i], views.corrupted[:, i], i)
 
-    def rows_file(self, stem): return super().rows_file(stem.removesuffix(OWN_ROW).strip())
+@patch
+def searched(self: OwnPairs, row):
+    "The set, and at most 40 test images with their versions: contents.Searched."
+    views = self.views()[2]
+    i = views.index[:40]
+    return Searched(self.set(), views.images[i], views.corrupted[:, i], i)
+
+
+@patch
+def rows_file(self: OwnPairs, stem): return SearchedSection.rows_file(self, stem.removesuffix(OWN_ROW).strip())
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #904d4fe4
-class TrainedClassifiers(OwnWorst):
-    "Classifiers are trained on the pairs and in the set, in rounds."
-    @property
-    def n_classes(self): return max(2, len(self.pairs().train.classes))
+@patch(as_prop=True)
+def n_classes(self: OwnPairs): return max(2, len(self.pairs().train.classes))
 
-    @property
-    def sigma(self): return self.set().percentiles[1]
 
-    @step
-    def trained(self):
-        "{method: (model, how it was trained)}; none without labels."
-        s, (train, validation, _) = self.settings, self.views()
-        if not self.pairs().train.classes: return {}
-        how, start, out = self.choose_classifier_settings(), None, {}
-        for method in sorted(own_classifiers.read_methods(s.methods), key=lambda m: m != "standard"):
-            tell(f"classifier: {own_report.METHOD_NAMES[method]}, at most {s.rounds} rounds")
-            out[method] = train_rounds(method, how, train.to(self.device), validation.to(self.device), self.set(),
-                                       self.n_classes, s.rounds, start, s.seed,
-                                       device=self.device, progress=False)
-            if method == "standard": start = out[method][0].state_dict()
-        return out
+@patch(as_prop=True)
+def sigma(self: OwnPairs): return self.set().percentiles[1]
 
-    def choose_classifier_settings(self):
-        "own_classifiers.OwnRobustSettings for these pairs."
-        train = self.views()[0]
-        side, batch_size = max(train.images.shape[2:]), self.choice()[0]["batch_size"]
-        return own_classifiers.choose_classifier_settings(self.settings, side, len(train), batch_size, self.sigma)
+
+@patch
+@step
+def trained(self: OwnPairs):
+    "{method: (model, how it was trained)}; none without labels."
+    s, (train, validation, _) = self.settings, self.views()
+    if not self.pairs().train.classes: return {}
+    how, start, out = self.choose_classifier_settings(), None, {}
+    for method in sorted(own_classifiers.read_methods(s.methods), key=lambda m: m != "standard"):
+        tell(f"classifier: {own_report.METHOD_NAMES[method]}, at most {s.rounds} rounds")
+        out[method] = train_rounds(method, how, train.to(self.device), validation.to(self.device), self.set(),
+                                   self.n_classes, s.rounds, start, s.seed,
+                                   device=self.device, progress=False)
+        if method == "standard": start = out[method][0].state_dict()
+    return out
+
+
+@patch
+def choose_classifier_settings(self: OwnPairs):
+    "own_classifiers.OwnRobustSettings for these pairs."
+    train = self.views()[0]
+    side, batch_size = max(train.images.shape[2:]), self.choice()[0]["batch_size"]
+    return own_classifiers.choose_classifier_settings(self.settings, side, len(train), batch_size, self.sigma)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #20af77fb
-class OwnClassifiers(TrainedClassifiers):
-    "They are saved and described."
-    @step
-    def classifiers(self):
-        "{method: model}, saved in the folder; none without labels."
-        classes = list(self.pairs().train.classes)
-        for method, (model, _) in self.trained().items():
-            channels = self.pairs().train.images.shape[1]
-            net = own_classifiers.name_network(self.choose_classifier_settings(), self.n_classes, channels)
-            file = self.folder / f"{own_classifiers.name_file(method)}.safetensors"
-            noise = dict(sigma=self.sigma) if method == SMOOTHED else {}
-            save_classifier(model, net, file, method=method, classes=classes, **noise)
-        return {method: model for method, (model, _) in self.trained().items()}
+@patch
+@step
+def classifiers(self: OwnPairs):
+    "{method: model}, saved in the folder; none without labels."
+    classes = list(self.pairs().train.classes)
+    for method, (model, _) in self.trained().items():
+        channels = self.pairs().train.images.shape[1]
+        net = own_classifiers.name_network(self.choose_classifier_settings(), self.n_classes, channels)
+        file = self.folder / f"{own_classifiers.name_file(method)}.safetensors"
+        noise = dict(sigma=self.sigma) if method == SMOOTHED else {}
+        save_classifier(model, net, file, method=method, classes=classes, **noise)
+    return {method: model for method, (model, _) in self.trained().items()}
 
-    def describe_classifiers(self):
-        "A line for each classifier: time, passes, validation loss, and whether it is underfit."
-        return [own_classifiers.describe_rounds(own_report.METHOD_NAMES[method], how, self.n_classes)
-                for method, (_, how) in self.trained().items()]
+
+@patch
+def describe_classifiers(self: OwnPairs):
+    "A line for each classifier: time, passes, validation loss, and whether it is underfit."
+    return [own_classifiers.describe_rounds(own_report.METHOD_NAMES[method], how, self.n_classes)
+            for method, (_, how) in self.trained().items()]
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #2667feea
 def estimate_learning(
@@ -394,7 +406,7 @@ def estimate_learning(
     device=None, # torch.device or its name; default: best_device()
 ):
     "Seconds that the trainings of set and classifiers take, a round of each classifier: two numbers."
-    section = OwnClassifiers(settings, device)
+    section = OwnPairs(settings, device)
     with tempfile.TemporaryDirectory() as folder, probe(section.device) as costs:
         section.folder = Path(folder)
         section.trained() if section.pairs().train.classes else section.set()
@@ -413,224 +425,245 @@ def describe_estimate(
     return f"training takes about {minutes(of_set)} for the set{rounds * (of_classifiers > 0)}; attacks come after that"
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #47a76065
-class AttackedClassifiers(OwnClassifiers):
-    "They are attacked in the set."
-    @step
-    def attacked(self):
-        "Test images, uint8 (n, C, H, W), and their labels (n,), at most n_attacked of them."
-        test, n = self.pairs().test, self.settings.n_attacked
-        return test.images[:n].to(self.device), test.labels[:n].to(self.device)
+@patch
+@step
+def attacked(self: OwnPairs):
+    "Test images, uint8 (n, C, H, W), and their labels (n,), at most n_attacked of them."
+    test, n = self.pairs().test, self.settings.n_attacked
+    return test.images[:n].to(self.device), test.labels[:n].to(self.device)
 
-    @property
-    def compared(self):
-        "The radius at which worst cases are compared: the third quartile of the norms, or the full one if smaller."
-        return own_report.find_radius(name_radii(self.set()), "eps 75%")[0]
 
-    @step
-    def attack(self,
-        method, # a key of `classifiers`
-        *radii, # ascending (default: those of name_radii)
-    ):
-        "Rows of kinds 'robust' (PGD) and 'worst' (AutoPGD as well), one per image and radius."
-        s, model, pset, (x, y) = self.settings, self.classifiers()[method], self.set(), self.attacked()
-        radii = list(radii or name_radii(pset).values())
-        tell(f"attacking {own_report.METHOD_NAMES.get(method, method)} on {len(x)} images at {len(radii)} radii")
-        pgd, _ = judging.attack_by_pgd(model, pset, x, y, radii, steps=s.pgd_steps)
-        return pgd, judging.attack_by_autopgd(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
+@patch(as_prop=True)
+def compared(self: OwnPairs):
+    "The radius at which worst cases are compared: the third quartile of the norms, or the full one if smaller."
+    return own_report.find_radius(name_radii(self.set()), "eps 75%")[0]
+
+
+@patch
+@step
+def attack(self: OwnPairs,
+    method, # a key of `classifiers`
+    *radii, # ascending (default: those of name_radii)
+):
+    "Rows of kinds 'robust' (PGD) and 'worst' (AutoPGD as well), one per image and radius."
+    s, model, pset, (x, y) = self.settings, self.classifiers()[method], self.set(), self.attacked()
+    radii = list(radii or name_radii(pset).values())
+    tell(f"attacking {own_report.METHOD_NAMES.get(method, method)} on {len(x)} images at {len(radii)} radii")
+    pgd, _ = judging.attack_by_pgd(model, pset, x, y, radii, steps=s.pgd_steps)
+    return pgd, judging.attack_by_autopgd(model, pset, x, y, pgd, s.strong_steps, seed=s.seed)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #806fa2b9
-class JudgedClassifiers(AttackedClassifiers):
-    "They are judged by all their rows."
-    @step
-    def judge(self,
-        method, # a key of `classifiers`
-    ):
-        "Rows of kinds 'clean' and 'perturbed' on all test images, 'robust' and 'worst' on those under attack."
-        test = self.views()[2].to(self.device)
-        accuracy = judging.measure_accuracy(self.classifiers()[method], test, "perturbed", clean=True)
-        return pd.concat([accuracy, *self.attack(method)], ignore_index=True).assign(method=method)
+@patch
+@step
+def judge(self: OwnPairs,
+    method, # a key of `classifiers`
+):
+    "Rows of kinds 'clean' and 'perturbed' on all test images, 'robust' and 'worst' on those under attack."
+    test = self.views()[2].to(self.device)
+    accuracy = judging.measure_accuracy(self.classifiers()[method], test, "perturbed", clean=True)
+    return pd.concat([accuracy, *self.attack(method)], ignore_index=True).assign(method=method)
 
-    @step
-    def answers(self,
-        method, # a key of `classifiers`
-    ):
-        "Rows of own_classifiers.record_answers on all test images."
-        return record_answers(self.classifiers()[method], self.views()[2].to(self.device), self.pairs().test.classes)
 
-    def judge_all(self):
-        "The rows of all classifiers, kept in the folder; None without labels."
-        file = lambda method: f"robust-{own_classifiers.name_file(method)}"
-        plain = [method for method in self.classifiers() if method != SMOOTHED] # that one answers under noise alone
-        parts = [self.keep(file(method), self.judge(method)) for method in plain]
-        return pd.concat(parts, ignore_index=True) if parts else None
+@patch
+@step
+def answers(self: OwnPairs,
+    method, # a key of `classifiers`
+):
+    "Rows of own_classifiers.record_answers on all test images."
+    return record_answers(self.classifiers()[method], self.views()[2].to(self.device), self.pairs().test.classes)
+
+
+@patch
+def judge_all(self: OwnPairs):
+    "The rows of all classifiers, kept in the folder; None without labels."
+    file = lambda method: f"robust-{own_classifiers.name_file(method)}"
+    plain = [method for method in self.classifiers() if method != SMOOTHED] # that one answers under noise alone
+    parts = [self.keep(file(method), self.judge(method)) for method in plain]
+    return pd.concat(parts, ignore_index=True) if parts else None
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #66f094f6
-class ClassedClassifiers(JudgedClassifiers):
-    "They are judged class by class."
-    def tabulate_classes(self,
-        judged, # of judge_all
-    ):
-        "The table of accuracy by class: clean, perturbed, and in the worst case at the radius `compared`."
-        test, radius = self.pairs().test, self.compared
-        numbers = own_classifiers.tabulate_classes(judged, test.labels, test.classes, radius, own_report.METHOD_NAMES)
-        caption = (f"Accuracy (%) by class on {own_splits.count_classes(test.labels, test.classes)} test images; the "
-                   f"worst case at radius {radius:.1f}, on {len(self.attacked()[0])} of them.")
-        return self.write_table(numbers, "own_classes", len(test), caption, digits=0)
+@patch
+def tabulate_classes(self: OwnPairs,
+    judged, # of judge_all
+):
+    "The table of accuracy by class: clean, perturbed, and in the worst case at the radius `compared`."
+    test, radius = self.pairs().test, self.compared
+    numbers = own_classifiers.tabulate_classes(judged, test.labels, test.classes, radius, own_report.METHOD_NAMES)
+    caption = (f"Accuracy (%) by class on {own_splits.count_classes(test.labels, test.classes)} test images; the "
+               f"worst case at radius {radius:.1f}, on {len(self.attacked()[0])} of them.")
+    return self.write_table(numbers, "own_classes", len(test), caption, digits=0)
 
-    def tabulate_confusion(self,
-        judged, # of judge_all
-    ):
-        "The table of confusions on perturbed test images, of the classifier that withstands most."
-        test, radius = self.pairs().test, self.compared
-        best = next(iter(own_advice.select_worst_answers(judged, radius)))
-        answers = self.answers(best)
-        numbers = own_classifiers.tabulate_confusion(answers[answers.kind == "perturbed"], test.classes)
-        caption = (f"{own_report.METHOD_NAMES[best]}: answers (columns, %) to the perturbed test images of each class "
-                   f"(rows; {own_splits.count_classes(test.labels, test.classes)}).")
-        return self.write_table(numbers, "own_confusion", len(test), caption, digits=0)
+
+@patch
+def tabulate_confusion(self: OwnPairs,
+    judged, # of judge_all
+):
+    "The table of confusions on perturbed test images, of the classifier that withstands most."
+    test, radius = self.pairs().test, self.compared
+    best = next(iter(own_advice.select_worst_answers(judged, radius)))
+    answers = self.answers(best)
+    numbers = own_classifiers.tabulate_confusion(answers[answers.kind == "perturbed"], test.classes)
+    caption = (f"{own_report.METHOD_NAMES[best]}: answers (columns, %) to the perturbed test images of each class "
+               f"(rows; {own_splits.count_classes(test.labels, test.classes)}).")
+    return self.write_table(numbers, "own_confusion", len(test), caption, digits=0)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #4d6aba18
-class CertifiedClassifiers(ClassedClassifiers):
-    "They are smoothed, and certified."
-    @step
-    def certify(self,
-        method, # a key of `classifiers`
-        sigma,  # of the noise
-        draws,  # per image, at most
-        alpha,  # allowed probability of a wrong certificate
-        most=None, # images, the first ones (default: all)
-    ):
-        "smoothing.Certified of the smoothed classifier on the test images."
-        x = to_float(self.attacked()[0][:most])
-        tell(f"certifying {own_report.METHOD_NAMES.get(method, method)} on {len(x)} images")
-        return smoothing.certify(self.set(), self.classifiers()[method], x, sigma, n=draws, alpha=alpha, adaptive=True,
-                                 seed=self.seed)
+@patch
+@step
+def certify(self: OwnPairs,
+    method, # a key of `classifiers`
+    sigma,  # of the noise
+    draws,  # per image, at most
+    alpha,  # allowed probability of a wrong certificate
+    most=None, # images, the first ones (default: all)
+):
+    "smoothing.Certified of the smoothed classifier on the test images."
+    x = to_float(self.attacked()[0][:most])
+    tell(f"certifying {own_report.METHOD_NAMES.get(method, method)} on {len(x)} images")
+    return smoothing.certify(self.set(), self.classifiers()[method], x, sigma, n=draws, alpha=alpha, adaptive=True,
+                             seed=self.seed)
 
-    def certified_methods(self):
-        "The classifier that was trained under the noise, and for comparison another one."
-        known = list(self.classifiers())
-        others = [m for m in ("cvae_adversarial", *known) if m in known and m != SMOOTHED]
-        return [SMOOTHED, *others[:1]] if SMOOTHED in known else []
+
+@patch
+def certified_methods(self: OwnPairs):
+    "The classifier that was trained under the noise, and for comparison another one."
+    known = list(self.classifiers())
+    others = [m for m in ("cvae_adversarial", *known) if m in known and m != SMOOTHED]
+    return [SMOOTHED, *others[:1]] if SMOOTHED in known else []
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #9563dfe8
-class TabledCertificates(CertifiedClassifiers):
-    "The certificates as rows and as a table."
-    def certificates(self):
-        "Rows method, image, correct, radius, kept in the folder; None without a classifier trained under noise."
-        s, parts = self.settings, []
-        for method in self.certified_methods():
-            found = self.certify(method, self.sigma, s.draws, s.alpha, s.n_certified)
-            right = found.prediction == self.attacked()[1][:s.n_certified]
-            parts.append(pd.DataFrame(dict(method=method, image=range(len(right)), correct=right.cpu(),
-                                           radius=found.radius.cpu())))
-        return self.keep("certified", pd.concat(parts, ignore_index=True)) if parts else None
+@patch
+def certificates(self: OwnPairs):
+    "Rows method, image, correct, radius, kept in the folder; None without a classifier trained under noise."
+    s, parts = self.settings, []
+    for method in self.certified_methods():
+        found = self.certify(method, self.sigma, s.draws, s.alpha, s.n_certified)
+        right = found.prediction == self.attacked()[1][:s.n_certified]
+        parts.append(pd.DataFrame(dict(method=method, image=range(len(right)), correct=right.cpu(),
+                                       radius=found.radius.cpu())))
+    return self.keep("certified", pd.concat(parts, ignore_index=True)) if parts else None
 
-    def tabulate_certified(self,
-        rows, # of `certificates`
-    ):
-        "The table of certified accuracy at the quartiles of the norms and at the full radius."
-        s, radii, n = self.settings, name_radii(self.set()), int(rows.image.nunique())
-        caption = (f"Accuracy (%) of smoothed classifiers (σ = {self.sigma:.2f}, at most {s.draws:,} draws, each "
-                   f"certificate wrong with probability at most {s.alpha:g}) on {n} test images: as they answer, and "
-                   f"certified at {own_report.describe_radii(radii)}.")
-        numbers = own_report.tabulate_own_certified(rows, radii)
-        return self.write_table(numbers, "own_certified", n, caption, digits=0)
+
+@patch
+def tabulate_certified(self: OwnPairs,
+    rows, # of `certificates`
+):
+    "The table of certified accuracy at the quartiles of the norms and at the full radius."
+    s, radii, n = self.settings, name_radii(self.set()), int(rows.image.nunique())
+    caption = (f"Accuracy (%) of smoothed classifiers (σ = {self.sigma:.2f}, at most {s.draws:,} draws, each "
+               f"certificate wrong with probability at most {s.alpha:g}) on {n} test images: as they answer, and "
+               f"certified at {own_report.describe_radii(radii)}.")
+    numbers = own_report.tabulate_own_certified(rows, radii)
+    return self.write_table(numbers, "own_certified", n, caption, digits=0)
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #00d6c50c
-class OwnImages(TabledCertificates):
-    "What figures of samples and paths show."
-    def shown(self):
-        "The first test images, float (n, C, H, W)."
-        return to_float(self.pairs().test.images[:self.settings.n_show].to(self.device))
+@patch
+def shown(self: OwnPairs):
+    "The first test images, float (n, C, H, W)."
+    return to_float(self.pairs().test.images[:self.settings.n_show].to(self.device))
 
-    def shown_versions(self):
-        "The same images and up to three perturbed versions of them, uint8 (1 + m, n, C, H, W)."
-        test, n = self.views()[2], self.settings.n_show
-        return torch.cat([test.images[None, :n], test.corrupted[:3, :n]])
 
-    def samples(self):
-        "Four random points of the set of each image shown, (n, 4, C, H, W)."
-        pset = self.set().to(self.device)
-        with full_precision(): return pset.sample(self.shown(), 4, make_generator("samples", self.seed))
+@patch
+def shown_versions(self: OwnPairs):
+    "The same images and up to three perturbed versions of them, uint8 (1 + m, n, C, H, W)."
+    test, n = self.views()[2], self.settings.n_show
+    return torch.cat([test.images[None, :n], test.corrupted[:3, :n]])
 
-    def interpolations(self):
-        "From one real version of each image shown to another: both, and points on the straight line between them."
-        test = self.views()[2]
-        start = test.corrupted[1] if len(test.names) > 1 else test.images
-        start, end = (to_float(t[:self.settings.n_show].to(self.device)) for t in (start, test.corrupted[0]))
-        return start, own_report.interpolate(self.set(), self.shown(), start, end), end
+
+@patch
+def samples(self: OwnPairs):
+    "Four random points of the set of each image shown, (n, 4, C, H, W)."
+    pset = self.set().to(self.device)
+    with full_precision(): return pset.sample(self.shown(), 4, make_generator("samples", self.seed))
+
+
+@patch
+def interpolations(self: OwnPairs):
+    "From one real version of each image shown to another: both, and points on the straight line between them."
+    test = self.views()[2]
+    start = test.corrupted[1] if len(test.names) > 1 else test.images
+    start, end = (to_float(t[:self.settings.n_show].to(self.device)) for t in (start, test.corrupted[0]))
+    return start, own_report.interpolate(self.set(), self.shown(), start, end), end
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #3bb64baf
-class OwnExtremes(OwnImages):
-    "What figures of the worst and of the farthest pairs show."
-    def strongest(self,
-        n, # images
-    ):
-        "The version of each of the first test images that changes it most, float (n, C, H, W)."
-        test = self.views()[2]
-        x, versions = to_float(test.images[:n]), [to_float(v[:n]) for v in test.corrupted]
-        errors = torch.stack([quality.mean_error(x, v) for v in versions])
-        return torch.stack(versions)[errors.argmax(0), torch.arange(len(x))]
+@patch
+def strongest(self: OwnPairs,
+    n, # images
+):
+    "The version of each of the first test images that changes it most, float (n, C, H, W)."
+    test = self.views()[2]
+    x, versions = to_float(test.images[:n]), [to_float(v[:n]) for v in test.corrupted]
+    errors = torch.stack([quality.mean_error(x, v) for v in versions])
+    return torch.stack(versions)[errors.argmax(0), torch.arange(len(x))]
 
-    def find_worst(self,
-        rows, # of `rows`
-    ):
-        "Rows of the pairs that fit worst; clean and perturbed image and the nearest point of the set, (3, n, C, H, W)."
-        test, count = self.pairs().test, min(self.settings.n_show, len(self.pairs().test))
-        worst = rows.loc[rows.pgd_ae.nlargest(count).index]
-        pair = worst.pair.tolist()
-        clean, perturbed = (to_float(t[pair].to(self.device)) for t in (test.images[test.of], test.perturbed))
-        near = own_report.decode_nearest(self.set(), clean, perturbed, self.settings.pgd_steps)
-        return worst, torch.stack([clean, perturbed, near])
 
-    def spread_norms(self,
-        rows, # of `rows`
-    ):
-        "Rows of pairs from the nearest to the farthest, evenly spread; clean and perturbed, uint8 (2, n, C, H, W)."
-        test, count = self.pairs().test, min(self.settings.n_show, len(self.pairs().test))
-        order = rows.norm.to_numpy().argsort()
-        pick = order[[round(q * (len(order) - 1) / (count - 1)) for q in range(count)]] if count > 1 else order[:1]
-        pair = torch.tensor(rows.pair[pick].to_numpy())
-        return rows.loc[pick], torch.stack([test.images[test.of[pair]], test.perturbed[pair]])
+@patch
+def find_worst(self: OwnPairs,
+    rows, # of `rows`
+):
+    "Rows of the pairs that fit worst; clean and perturbed image and the nearest point of the set, (3, n, C, H, W)."
+    test, count = self.pairs().test, min(self.settings.n_show, len(self.pairs().test))
+    worst = rows.loc[rows.pgd_ae.nlargest(count).index]
+    pair = worst.pair.tolist()
+    clean, perturbed = (to_float(t[pair].to(self.device)) for t in (test.images[test.of], test.perturbed))
+    near = own_report.decode_nearest(self.set(), clean, perturbed, self.settings.pgd_steps)
+    return worst, torch.stack([clean, perturbed, near])
+
+
+@patch
+def spread_norms(self: OwnPairs,
+    rows, # of `rows`
+):
+    "Rows of pairs from the nearest to the farthest, evenly spread; clean and perturbed, uint8 (2, n, C, H, W)."
+    test, count = self.pairs().test, min(self.settings.n_show, len(self.pairs().test))
+    order = rows.norm.to_numpy().argsort()
+    pick = order[[round(q * (len(order) - 1) / (count - 1)) for q in range(count)]] if count > 1 else order[:1]
+    pair = torch.tensor(rows.pair[pick].to_numpy())
+    return rows.loc[pick], torch.stack([test.images[test.of[pair]], test.perturbed[pair]])
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #53344b42
-class OwnPairs(OwnExtremes):
-    "A user's pairs: checked, learned from and measured; classifiers trained on them and attacked; a report."
-    def advise(self,
-        rows,        # of `rows`
-        judged=None, # rows of `judge` of all classifiers, if there are any
-    ):
-        "Sentences about the set and the classifiers."
-        pset, active, asked = self.set(), int(self.used().sum()), self.settings.latent > 0
-        pairs = (to_float(t[:60].to(self.device)) for t in self.test_pairs()[:2])
-        noise = own_advice.measure_noise(own_advice.find_residual(pset, *pairs))
-        sentences = own_advice.advise(rows, pset.eps, pset.latent, active, len(self.pairs().train), asked, noise)
-        sentences += own_advice.judge_worst(self.extremes(OWN_ROW).rows, rows.none.max())
-        if judged is None: return sentences
-        return sentences + own_advice.describe_classifiers(judged, name_radii(pset))
+@patch
+def advise(self: OwnPairs,
+    rows,        # of `rows`
+    judged=None, # rows of `judge` of all classifiers, if there are any
+):
+    "Sentences about the set and the classifiers."
+    pset, active, asked = self.set(), int(self.used().sum()), self.settings.latent > 0
+    pairs = (to_float(t[:60].to(self.device)) for t in self.test_pairs()[:2])
+    noise = own_advice.measure_noise(own_advice.find_residual(pset, *pairs))
+    sentences = own_advice.advise(rows, pset.eps, pset.latent, active, len(self.pairs().train), asked, noise)
+    sentences += own_advice.judge_worst(self.extremes(OWN_ROW).rows, rows.none.max())
+    if judged is None: return sentences
+    return sentences + own_advice.describe_classifiers(judged, name_radii(pset))
 
-    def verdict(self,
-        rows,        # of `rows`
-        judged=None, # rows of `judge` of all classifiers, if there are any
-    ):
-        "Three sentences: the set, the classifiers, and what to do."
-        blank = self.extremes(OWN_ROW).rows.blank
-        first = own_advice.judge_own_set(rows, len(self.pairs().test), blank)
-        if judged is None: return [first]
-        fits = {method: how["falling"] for method, (_, how) in self.trained().items()}
-        return [first, *own_advice.judge_worth(judged, self.compared, fits)]
 
-    def describe_settings(self):
-        "One row per setting; none of a function's where the pairs are a folder's."
-        unused = ["data", "function", "copies", "n_train"] if self.settings.pairs else ["pairs", "groups"]
-        return describe(self.settings).drop(unused)
+@patch
+def verdict(self: OwnPairs,
+    rows,        # of `rows`
+    judged=None, # rows of `judge` of all classifiers, if there are any
+):
+    "Three sentences: the set, the classifiers, and what to do."
+    blank = self.extremes(OWN_ROW).rows.blank
+    first = own_advice.judge_own_set(rows, len(self.pairs().test), blank)
+    if judged is None: return [first]
+    fits = {method: how["falling"] for method, (_, how) in self.trained().items()}
+    return [first, *own_advice.judge_worth(judged, self.compared, fits)]
 
-    def report(self):
-        "Make report.html of report.ipynb, the executed notebook, in the folder; returns its path."
-        file = self.folder / "report.html"
-        own_report.write_report(self.folder / "report.ipynb", file, f"Perturbation set of {self.data}",
-                                is_example(self.settings))
-        return file
+# %% ../../nbs/api/experiments/07c_own_pairs.ipynb #5985e07e
+@patch
+def describe_settings(self: OwnPairs):
+    "One row per setting; none of a function's where the pairs are a folder's."
+    unused = ["data", "function", "copies", "n_train"] if self.settings.pairs else ["pairs", "groups"]
+    return describe(self.settings).drop(unused)
+
+
+@patch
+def report(self: OwnPairs):
+    "Make report.html of report.ipynb, the executed notebook, in the folder; returns its path."
+    file = self.folder / "report.html"
+    own_report.write_report(self.folder / "report.ipynb", file, f"Perturbation set of {self.data}",
+                            is_example(self.settings))
+    return file
 
 # %% ../../nbs/api/experiments/07c_own_pairs.ipynb #fdfc463d
 class SavedPairs(OwnPairs):
