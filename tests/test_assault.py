@@ -230,7 +230,7 @@ def test_f9_a_file_that_leaves(said, functions):
 
 
 VALUES = {
-    "coverage=2": "'coverage' must lie in (0, 1], got 2.0", "coverage=0": "'coverage' must lie in (0, 1]", "methods=magic": "unknown method 'magic'", "methods=": "must name some of",
+    "quantile=2": "'quantile' must lie in (0, 1], got 2.0", "quantile=0": "'quantile' must lie in (0, 1]", "methods=magic": "unknown method 'magic'", "methods=": "must name some of",
     "copies=0": "'copies' must be at least 1", "n_test=0": "'n_test' must be at least 1", "n_train=0": "'n_train' must be at least 1", "pgd_steps=0": "'pgd_steps' must be at least 1",
     "lr=0": "'lr' must be above 0", "epochs_standard=0": "'epochs_standard' must be above 0", "beta=nan": "'beta' must be finite", "classifier=vgg": "unknown classifier 'vgg'",
     "classifier=resnet-600002": "too large", "seed=99999999999999999999": "must be at most", "preset=huge": "unknown preset 'huge'", "pairs=other": "pairs is given by PAIRS",

@@ -46,7 +46,7 @@ def main():
     sources = pairs.PairsOf(train.to(device), pad=s.pad), pairs.PairsOf(validation)
     plan = s.plan()["plan"] if args.mended else None
     pset, log = learn(name, *sources, start.config, schedule, (s.beta, s.beta), (0, schedule.peak), seed=s.seed,
-                      start=start, quantile=s.coverage, plan=plan, device=device, progress=False)
+                      start=start, quantile=s.quantile, plan=plan, device=device, progress=False)
     pset.save(args.file)
     print(f"{args.file}: eps {pset.eps:.2f}, quartiles {', '.join(f'{r:.2f}' for r in pset.percentiles)}, "
           f"{sum_seconds(log):.0f} s")

@@ -24,7 +24,7 @@ from pertnb.models.classifier_files import packaged_card, packaged_classifier
 from pertnb.report.tables import markdown_table
 from pertnb.sets.sets import packaged_set_card
 
-from package_classifier import landed_file, write_rows  # beside this file
+from package_classifier import are_of, landed_file, write_rows  # beside this file
 
 N, STEPS, STARTS, READER = 1000, 60, 3, "cifar10c"
 KINDS = {"black": "dark", "white": "light", "flat": "flat"}  # kind of a blank point: aim of the search (excess.AIMS)
@@ -158,8 +158,7 @@ def read_landed(section):
     "The rows in the repository; None if there are none of this set and this classifier."
     path = landed_file(section, "blank_points")
     rows = pd.read_csv(path) if path.exists() else pd.DataFrame()
-    own = all(what in rows and (rows[what] == sha256).all() for what, sha256 in weights_of().items())
-    return rows if own else None
+    return rows if are_of(rows, **weights_of()) else None
 
 
 def main():

@@ -5,8 +5,8 @@
                                        [FIELD=VALUE ...]
 
 `mend` makes another set from the packaged `cifar10c_small` (64 latent dimensions, a decoder without local filters): its
-radius becomes that of the packaged set's coverage, and points further than 0.02 from all views are penalised in its
-decoder. `train` takes the packaged set, or that file. It trains a small network from nothing or, with --further, the
+radius becomes the packaged set's quantile of the norms, and points further than 0.02 from all views are penalised in
+its decoder. `train` takes the packaged set, or that file. It trains a small network from nothing or, with --further, the
 packaged classifier after one more training, or several. FIELD=VALUE changes a field of the settings of `05`, for
 instance train_steps=2 codes=0. Numbers are printed; logs/taught_overnight.md has the tables. What was trained is read.
 """
@@ -44,12 +44,12 @@ class InSet(RobustCifar10C):
 
 
 def make_set(file, images, seed=0):
-    "Mend the packaged small set, at the coverage of `overnight`, write it to a file, and say how long it took."
+    "Mend the packaged small set, at the quantile of `overnight`, write it to a file, and say how long it took."
     s = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10", seed=seed))
     train, validation = pairs.split_by_seed(pairs.load_views("cifar10", "train", n=s.n_train), seed)
     small = sets.packaged_set("cifar10c_small")
     x, x_tilde, *_ = pairs.evaluation_pairs(validation)
-    small = sets.PerturbationSet(small.cvae, **sets.select_radius(small.cvae, x, x_tilde, s.coverage), info=small.info)
+    small = sets.PerturbationSet(small.cvae, **sets.select_radius(small.cvae, x, x_tilde, s.quantile), info=small.info)
     plan = mend.Mend(tolerance=TOLERANCE, images=images)
     pset, log = mend.mend(small, pairs.PairsOf(train), plan, seed, progress=False)
     pset.save(file)

@@ -40,6 +40,11 @@ def landed_file(section, stem):
     return tables_dir(section.preset) / "rows" / f"{stem}.csv.xz"
 
 
+def are_of(rows, **digests):
+    "Whether all rows name these weights: {column: their digest}."
+    return all(what in rows and (rows[what] == sha256).all() for what, sha256 in digests.items())
+
+
 def write_rows(section, rows, stem):
     "Rows per image of a classifier, for the repository."
     with atomic_write(landed_file(section, stem)) as tmp: rows.to_csv(tmp, index=False)
@@ -95,7 +100,7 @@ def read_if_of_card(path, card):
     "`read_answers` if they are those of the weights of a card or, where they name none, have its accuracies; or None."
     wide = pd.read_csv(path)
     rows = gather_answers(wide)
-    if "weights" in wide: return rows if (wide.weights == card["sha256"]).all() else None
+    if "weights" in wide: return rows if are_of(wide, weights=card["sha256"]) else None
     if not card["accuracy"]: return None
     table = lambda found: pd.DataFrame(found).sort_values(["kind", "eps"], ignore_index=True).round(6)
     return rows if table(card["accuracy"]).equals(table(summarise_answers(rows))) else None

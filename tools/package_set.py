@@ -48,9 +48,9 @@ def learn_anew(args, settings, fit, validation):
     "The set before it is mended, the log of its training, and dict(mended=[]): no mending came before."
     model, log = read_run(args.run, settings) if args.run else train(settings, fit, validation)
     x, x_tilde, *_ = pairs.evaluation_pairs(validation)
-    pset = sets.PerturbationSet(model, **sets.select_radius(model, x, x_tilde, settings.coverage))
+    pset = sets.PerturbationSet(model, **sets.select_radius(model, x, x_tilde, settings.quantile))
     last, seen = {k: log[-1][k] for k in ("mse", "kl")}, log[-1]["step"] * settings.batch_size
-    pset.info = dict(mended=[], coverage=settings.coverage, beta=settings.beta, last=last, pairs_seen=seen,
+    pset.info = dict(mended=[], coverage=settings.quantile, beta=settings.beta, last=last, pairs_seen=seen,
                      steps=log[-1]["step"])
     return pset, log, dict(training=sum(r["seconds"] for r in log), mending=0.)
 

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from statsmodels.stats.proportion import proportion_confint
 
-from package_classifier import keep_common, landed_file, read_own_answers, write_rows  # beside this file
+from package_classifier import are_of, keep_common, landed_file, read_own_answers, write_rows  # beside this file
 from pertnb.attack.attack import count_at_once
 from pertnb.attack.strong import attack_strongly
 from pertnb.core import memo
@@ -89,7 +89,7 @@ def read_restarts(section):
     "{method: Series by image: the restart that broke it, 0 where none did}, restarts, {commit:, device:} of all."
     parts = {m: landed_file(section, f"restarts_{m}") for m in robust.METHODS}
     parts = {m: pd.read_csv(path) for m, path in parts.items() if path.exists()}
-    for m in [m for m, part in parts.items() if not (part.weights == packaged_card(m)["sha256"]).all()]:
+    for m in [m for m, part in parts.items() if not are_of(part, weights=packaged_card(m)["sha256"])]:
         print(f"{m}: left out, its rows are of other weights than the packaged ones")
         parts.pop(m)
     eps = section.set(section.robust).eps

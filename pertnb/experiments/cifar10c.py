@@ -136,7 +136,7 @@ NET_FIELDS = "latent width bottleneck blocks features maps patch encoder_patch s
                        n_show=4, width=16, blocks=1, mend_images=40, excess_steps=3),
             quick={},
             overnight=dict(n_train=50_000, n_test=200, epochs=16., latent=96, width=64, bottleneck=32, blocks=4,
-                           maps=16, filters=32, pad=0, peak=0.2, beta=0.025, coverage=0.993,
+                           maps=16, filters=32, pad=0, peak=0.2, beta=0.025, quantile=0.993,
                            excess_weight=0.2, excess_tolerance=0.012, excess_steps=60, mend_images=48_000,
                            mend_steps=10, mend_views=4),
             fast=dict(PAPER_CVAE, pairings=("centered",), n_train=50_000, n_test=2000, epochs=200., batch_size=512,
@@ -163,7 +163,7 @@ class CvaeSettings(FigureSettings, QualitySettings, MendSettings, FitSettings, I
     peak: float = 0.4       # share of the run at which rate and beta are highest
     beta: float = 0.1       # final weight of the KL divergence
     clip: float = 10.       # largest gradient norm; 0: unbounded
-    coverage: float = 0.99
+    quantile: float = 0.99
     excess_weight: float = 0.1
     excess_tolerance: float = 0.015
 

@@ -30,7 +30,7 @@ PAPER_UNET = dict(widths=(64, 128, 256, 512, 512), patch=1, batch_size=64, lr=1e
 
 # %% ../../nbs/api/experiments/04_lighting.ipynb #2c9a1c83
 AS_RELEASED = dict(beta_held=True, every_pair=True)
-MENDED = dict(coverage=0.99, excess_weight=0.1)
+MENDED = dict(quantile=0.99, excess_weight=0.1)
 PAPER_MI = dict(PAPER_UNET, **AS_RELEASED, mip=5, latents=(128, 64, 32, 16, 16), features=16, pool=(125, 187),
                 skip=False, pairs=0, clip=0.)
 LIGHTING_PRESETS = dict(

@@ -88,7 +88,7 @@ MNIST_SMOKE = dict(data="digits", n_train=300, n_test=8, epochs=1., pgd_steps=3,
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #9697e16f
 class Mnist(contents.ContentsSection):
-    "MNIST with a known perturbation: a subclass adds its `noun`, `grid()` and `excess()`."
+    "MNIST with a known perturbation: a subclass adds its `noun`, `grid()` and `measure_distance()`."
     auto = "mnist"
     remark = "" # the last sentence of the caption
 
@@ -309,7 +309,7 @@ def as_numbers(self: Mnist):
 @patch
 def compare_table_with_paper(self: Mnist):
     "One sentence per row that the paper has, as a list."
-    theirs, ours, same_rule = self.paper_numbers(), self.as_numbers(), self.settings.coverage == 1
+    theirs, ours, same_rule = self.paper_numbers(), self.as_numbers(), self.settings.quantile == 1
     return [compare_with_paper(row, ours[row], theirs[row], same_rule) for row in self.rows if row in theirs]
 
 
@@ -349,10 +349,10 @@ def random_points(self: Mnist):
 
 
 @patch
-def excess_points(self: Mnist,
+def judged_points(self: Mnist,
     n=None, # use the first n test images (default: all)
 ):
-    "For the excess: x, x_tilde, and a random point of every row's set."
+    "For the distance to the true set: x, x_tilde, and a random point of every row's set."
     x, x_tilde = self.draw_test("excess", self.seed, n=n)
     return x, x_tilde, self.sample_sets(x, "excess")
 
@@ -383,7 +383,7 @@ def caption_points(self: Mnist,
     partner, # what a partner is called: "true noise"
 ):
     "Caption of random points: how much they change an image, beside a true partner (mean squared change)."
-    rows = self.excess()
+    rows = self.measure_distance()
     changes, n = rows[(rows.column == "squared change") & rows.row.isin(self.rows)].value, int(rows.n.max())
     x, x_tilde = self.draw_test("excess", self.seed, n=n)
     return (f"Random points of the learned {sets} sets, beside {images} and {partner}. They change an image "

@@ -62,7 +62,7 @@ class RtsSettings(OpenSettings, MnistSettings):
     batch_size: int = 32
     pgd_steps: int = 30
     n_grid: int = 4
-    coverage: float = 0.99
+    quantile: float = 0.99
     excess_weight: float = 1.
     mend_images: int = 4000
     robust_steps: int = 2
@@ -129,10 +129,10 @@ def grid(self: MnistRts):
 
 
 @patch
-def excess(self: MnistRts):
+def measure_distance(self: MnistRts):
     "How far random points, true partners and other digits' partners are from the true set: row, column, value, n."
     test = self.test_pairs()
-    x, x_tilde, points = self.excess_points(4 * self.settings.n_grid)
+    x, x_tilde, points = self.judged_points(4 * self.settings.n_grid)
     images, found = test.images[test.index[:len(x)]], []
     controls = {"true partners": x_tilde, "another digit's partners": x_tilde.roll(1, 0)}
     mode = self.settings.resampling

@@ -107,10 +107,10 @@ def judge_worst(
     if beyond > 2:
         out.append(f"the worst point differs {beyond**.5:.1f} times as much from the nearest of an image and its "
                    "partners as the two images of the strongest test pair do from one another (root mean squared): "
-                   "the ball also holds changes that never occurred in the data; a lower coverage makes it smaller")
+                   "the ball also holds changes that never occurred in the data; a lower quantile makes it smaller")
     if found["Blank"]:
         out.append(f"{int(rows.blank.sum())} of {len(rows)} sets hold a blank image (black, white or flat): there a "
-                   "classifier is right for one class at most; raise excess_weight or mend_images, or lower coverage")
+                   "classifier is right for one class at most; raise excess_weight or mend_images, or lower quantile")
     return out
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #5d9249fa

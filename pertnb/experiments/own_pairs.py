@@ -122,7 +122,7 @@ class OwnSettings(OwnCertificateSettings, OwnAttackSettings, OwnClassifierSettin
                   OwnSetSettings, OwnPairSettings, MendSettings, Source):
     "Settings of 13_your_own_pairs."
     named = {"methods": "pertnb.experiments.own_classifiers:read_methods"} # as NAMED of the presets
-    coverage: float = 0.99
+    quantile: float = 0.99
     excess_weight: float = 0.1
     excess_steps: int = 50
 
@@ -266,7 +266,7 @@ def set(self: OwnPairs):
     source, split = own_folders.describe_source(case, s), case.split()
     about = dict(source=source, split=own.digest_split(split), classes=list(case.train.classes),
                  used=int(self.used().sum()), **self.source(len(case.train), seconds=log.seconds.sum()))
-    pset = own_report.fit_radius(found, self.norms(), s.coverage, about)
+    pset = own_report.fit_radius(found, self.norms(), s.quantile, about)
     if plan := s.plan()["plan"]:
         tell("mending its decoder")
         pairs = PairsOf(self.views()[0].to(self.device), pad=s.pad)
@@ -283,7 +283,7 @@ def set(self: OwnPairs):
 def describe_set(self: OwnPairs):
     "Seconds, speed, errors and divergence; what decided the radius; where the set is."
     log, pset = self.training()[1], self.set()
-    radius = own_report.explain_radius(pset, self.pairs().validation, self.norms(), self.settings.coverage)
+    radius = own_report.explain_radius(pset, self.pairs().validation, self.norms(), self.settings.quantile)
     return (f"{log.seconds.sum():.0f} s, {log.samples_per_s.median():.0f} pairs/s; "
             f"squared error per value {log.mse.iloc[0]:.4f} at first, {log.mse.iloc[-1]:.4f} at the end; "
             f"KL {log.kl.iloc[-1]:.1f} nats\n{radius}\n{self.describe_latent()}\n{self.tell_saved()}")

@@ -26,19 +26,19 @@ def explain_radius(
     pset,     # PerturbationSet
     own,      # Own: the validation pairs
     norms,    # their latent norms (P,)
-    coverage, # share of them within the radius
+    quantile, # share of them within the radius
 ):
     "A sentence: what decided the radius, and whether one pair stands out."
     farthest = int(norms.argmax())
-    if coverage == 1:
+    if quantile == 1:
         high = float(norms.double().quantile(.99))
         why = f"the largest latent norm of {len(norms)} validation pairs; 99% lie within {high:.2f}"
     else:
         within = int((norms <= pset.eps * (1 + 1e-6)).sum())
         why = (f"{within} of the latent norms of {len(norms)} validation pairs are within it "
-               f"(about {100 * coverage:g}% asked for); the largest is {norms.max():.2f}")
+               f"(about {100 * quantile:g}% asked for); the largest is {norms.max():.2f}")
     alone = len(norms) > 1 and bool(norms.max() > 1.3 * norms.topk(2).values[1])
-    cure = "use coverage below 1" if coverage == 1 else "it does not decide the radius"
+    cure = "use a quantile below 1" if quantile == 1 else "it does not decide the radius"
     odd = f"; {own.files[farthest]} alone is 30% beyond all others: look at it; {cure}" * alone
     return f"radius {pset.eps:.2f}: {why}; their median is {norms.median():.2f}{odd}"
 
@@ -46,12 +46,12 @@ def explain_radius(
 def fit_radius(
     pset,     # PerturbationSet
     norms,    # latent norms of validation pairs (P,)
-    coverage, # share of them within the radius
+    quantile, # share of them within the radius
     info,     # where the set comes from
 ):
     "The set with its radius and quartiles at quantiles of the norms. Below 1, the largest is out."
     chosen = choose_radius(norms)
-    eps = chosen["eps"] if coverage == 1 else float(norms.double().quantile(coverage, interpolation="lower"))
+    eps = chosen["eps"] if quantile == 1 else float(norms.double().quantile(quantile, interpolation="lower"))
     return PerturbationSet(pset.cvae, eps, chosen["percentiles"], info)
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #e5cbe7b7

@@ -101,8 +101,8 @@ def check_value(
     return tuple(check_element(f"{field.name}[{i}]", kind, v) for i, v in enumerate(value))
 
 # %% ../../nbs/api/experiments/01_presets.ipynb #93cd7248
-RANGES = {"alpha": "(0, 1)", "average": "[0, 1)", "blend": "[0, 1]", "codes": "[0, 1]", "coverage": "(0, 1]",
-          "part": "(0, 1]", "peak": "(0, 1)", "real": "[0, 1]", "real_pairs": "[0, 1]", "robust_ramp": "[0, 1]",
+RANGES = {"alpha": "(0, 1)", "average": "[0, 1)", "blend": "[0, 1]", "codes": "[0, 1]", "part": "(0, 1]",
+          "peak": "(0, 1)", "quantile": "(0, 1]", "real": "[0, 1]", "real_pairs": "[0, 1]", "robust_ramp": "[0, 1]",
           "smoothing": "[0, 1)", "taught": "[0, 1]"}
 ZERO_IS_FINE = {"beta", "clip", "epochs_set", "excess_tolerance", "excess_weight", "n_plain", "pad", "pairs", "seed",
                 "weight_decay"}

@@ -24,7 +24,7 @@ from ..report import plots, tables
 @dataclass(frozen=True)
 class MendSettings:
     "The radius of a learned set, how its decoder is mended, and how its worst points are searched."
-    coverage: float = 1.         # share of the held-out pairs within the radius; 1: the largest norm, the paper's rule
+    quantile: float = 1.         # share of the held-out pairs within the radius; 1: the largest norm, the paper's rule
     excess_weight: float = 0.    # what the worst points of the set cost in mending; 0: it is not mended
     excess_tolerance: float = 0. # squared error per value to the nearest real view that is free; 0: what views have
     mend_images: int = 3000      # images seen in mending
@@ -34,13 +34,13 @@ class MendSettings:
 
     def plan(self):
         "Arguments of learn.learn: quantile of the norms, and Mend or None."
-        if not self.excess_weight: return dict(quantile=self.coverage, plan=None)
+        if not self.excess_weight: return dict(quantile=self.quantile, plan=None)
         plan = Mend(self.excess_weight, tolerance=self.excess_tolerance, steps=self.mend_steps, views=self.mend_views,
                     images=self.mend_images)
-        return dict(quantile=self.coverage, plan=plan)
+        return dict(quantile=self.quantile, plan=plan)
 
 # %% ../../nbs/api/experiments/01a_section.ipynb #5a8960be
-AS_PRINTED = dict(coverage=1., excess_weight=0.)
+AS_PRINTED = dict(quantile=1., excess_weight=0.)
 
 # %% ../../nbs/api/experiments/01a_section.ipynb #56e2b4f6
 @dataclass(frozen=True)

@@ -248,10 +248,10 @@ DATA_TARGETS = {
                             value=ODD)),
     "settings": Target(
         lambda name, value: resolve("your_own_pairs", {"preset": "smoke", name: value}),
-        dict(name=["coverage", "copies", "n_test", "methods", "classifier", "lr", "beta", "seed", "resize", "data",
+        dict(name=["quantile", "copies", "n_test", "methods", "classifier", "lr", "beta", "seed", "resize", "data",
                    "peak"],
              value=[*ODD, "", "standard", "standard,l2", "magic", "resnet-8", "vgg", (), ("standard",), 10**30]),
-        None, lambda answer, **_: 0 < answer.coverage <= 1 and min(answer.copies, answer.n_test) > 0 and answer.lr > 0),
+        None, lambda answer, **_: 0 < answer.quantile <= 1 and min(answer.copies, answer.n_test) > 0 and answer.lr > 0),
 }
 
 # %% ../../nbs/api/tools/34_assault.ipynb #c3421574
