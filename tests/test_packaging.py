@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pertnb.core.random import make_generator
+from pertnb.experiments import presets
 from pertnb.learn import robust
 from pertnb.models.classifier_files import packaged_card
 
@@ -132,3 +133,11 @@ def test_restarts_of_weights_that_were_replaced_are_left_out(tools, tmp_path, mo
         tools.package.write_rows(section, rows, f"restarts_{method}")
     broken_by, restarts, _ = tools.restart.read_restarts(section)
     assert (list(broken_by), restarts) == (["augmix"], 3) and f"{METHOD}: left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name, experiment", [("cifar10c", "cifar10c_cvae"), ("lighting", "mi_cvae")])
+def test_cards_of_sets_have_settings_of_today(root, name, experiment):
+    "`tools/package_set.py --again` goes on with a set whose card has the fields of the settings, under their names."
+    card = json.loads((root / "pertnb" / "weights" / f"{name}.json").read_text(encoding="utf-8"))
+    made = type(presets.resolve(experiment, {}))(**card["settings"])
+    assert made.quantile < 1 and made.excess_weight > 0

@@ -5,8 +5,8 @@
                                        [FIELD=VALUE ...]
 
 `mend` makes another set from the packaged `cifar10c_small` (64 latent dimensions, a decoder without local filters):
-its radius becomes the packaged set's quantile of the norms, and points further than 0.02 from all views are penalised
-in its decoder. `train` takes the packaged set, or that file. It trains a small network from nothing or, with
+its radius becomes the quantile of the norms that `overnight` takes, and points further than 0.02 from all views are
+penalised in its decoder. `train` takes the packaged set, or that file. It trains a small network from nothing or, with
 --further, the packaged classifier after one more training, or several. FIELD=VALUE changes a field of the settings of
 `05`, for instance train_steps=2 codes=0. Numbers are printed; logs/taught_overnight.md has the tables. What was
 trained is read.

@@ -50,6 +50,7 @@ def learn_anew(args, settings, fit, validation):
     x, x_tilde, *_ = pairs.evaluation_pairs(validation)
     pset = sets.PerturbationSet(model, **sets.select_radius(model, x, x_tilde, settings.quantile))
     last, seen = {k: log[-1][k] for k in ("mse", "kl")}, log[-1]["step"] * settings.batch_size
+    # "coverage": the key in the files that are packaged
     pset.info = dict(mended=[], coverage=settings.quantile, beta=settings.beta, last=last, pairs_seen=seen,
                      steps=log[-1]["step"])
     return pset, log, dict(training=sum(r["seconds"] for r in log), mending=0.)

@@ -143,7 +143,7 @@ COVER_STEPS = 6 # of PGD at each
 
 
 class ContentsSection(SearchedSection):
-    "The same, coverage against the radius, and the table of contents."
+    "A section whose sets are searched, with coverage against the radius and the table of contents."
     real = REAL # row of the table
 
     def covered_pairs(self, row): raise NotImplementedError("x, x_tilde of real pairs (N, C, H, W)")

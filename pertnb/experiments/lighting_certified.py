@@ -24,7 +24,7 @@ MAP_READINGS = {"Smoothed, each pixel": "none", "Smoothed, all pixels (Holm)": "
 
 
 class Lighting(RobustLighting):
-    "The section on lighting: the steps of 07 and 08, and of 09: which pixels no light of the set can change, provably."
+    "The section on lighting, 07 to 09. The steps of 09 prove which pixels no light of the set can change."
 
     @property
     def sigma(self): return smoothing.sigma_for(self.pset.eps, self.settings.n, self.settings.alpha)

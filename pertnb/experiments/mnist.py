@@ -353,7 +353,7 @@ def judged_points(self: Mnist,
     n=None, # use the first n test images (default: all)
 ):
     "For the distance to the true set: x, x_tilde, and a random point of every row's set."
-    x, x_tilde = self.draw_test("excess", self.seed, n=n)
+    x, x_tilde = self.draw_test("excess", self.seed, n=n) # a key of draws: another would change committed tables
     return x, x_tilde, self.sample_sets(x, "excess")
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #e9977d64

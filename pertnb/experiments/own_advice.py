@@ -110,7 +110,8 @@ def judge_worst(
                    "the ball also holds changes that never occurred in the data; a lower quantile makes it smaller")
     if found["Blank"]:
         out.append(f"{int(rows.blank.sum())} of {len(rows)} sets hold a blank image (black, white or flat): there a "
-                   "classifier is right for one class at most; raise excess_weight or mend_images, or lower quantile")
+                   "classifier is right for one class at most; raise excess_weight or mend_images, or reduce "
+                   "quantile")
     return out
 
 # %% ../../nbs/api/experiments/07ba_own_advice.ipynb #5d9249fa
