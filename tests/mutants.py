@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from pertnb.core import keys, symbols
 
-SOURCE = symbols.source_of
+SOURCE, DESCRIBE = symbols.source_of, keys.symbol_text
 UNUSED = "annotation", "returns", "msg", "decorator_list" # fields of a node that decide no number
 INERT = "0 if True else 1" # a statement that does nothing, yet is code
 
@@ -152,7 +152,7 @@ KNOWN = defaultdict(dict) # what keys read of the package's own texts
 
 @contextmanager
 def texts(changed):
-    "The package as if its modules had these texts, {module: text}; nothing that keys read of other texts is used."
+    "The package as if its modules had these texts, {module: text}, which define the same names; what keys read of another text is not used."
     mutant = defaultdict(dict)
 
     def remembered(name):
@@ -162,7 +162,12 @@ def texts(changed):
             if (module, more) not in known: known[module, more] = read(module, *more)
             return known[module, more]
         return look_up
+
+    def describe(symbol):
+        known = (mutant if symbol.module in changed else KNOWN)["symbol_text"]
+        if symbol not in known: known[symbol] = DESCRIBE(symbol)
+        return known[symbol]
     caches = {name: remembered(name) for name in ("bare_tree", "definitions", "definition_of", "imports_of")}
     imported = {name: read for name, read in caches.items() if hasattr(keys, name)}
     with patch.multiple(symbols, source_of=lambda module: changed.get(module) or SOURCE(module), **caches), \
-            patch.multiple(keys, **imported): yield
+            patch.multiple(keys, **imported, symbol_text=describe): yield

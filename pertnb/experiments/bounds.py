@@ -237,9 +237,8 @@ def judge_radius(
 ):
     "How Theorem 1's radius compares with the selected one."
     within, known = (100 * (eps <= g.selected).mean() for eps in (g.eps, g.eps_moments))
-    return (f"Its ε is {v['eps, Theorem 1']:.1f} from the thresholds, {v['eps, moments known']:.1f} from the moments. "
-            f"The latent norm, one of its two terms, is {v['latent norm']:.1f} on average; the selected radius "
-            f"is {v['eps selected']:.1f}. "
+    return (f"Its ε is {v['eps, Theorem 1']:.1f} from the thresholds, {v['eps, moments known']:.1f} from the moments; "
+            f"the latent norm is {v['latent norm']:.1f} on average, and the selected radius {v['eps selected']:.1f}. "
             f"{within:.0f}% of the pairs have Theorem 1's ε within it, {known:.0f}% with the moments known.")
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #7586b340

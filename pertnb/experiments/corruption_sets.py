@@ -407,10 +407,10 @@ def judge_order(
 ):
     "One sentence: whether each of OUTER lies beyond all of INNER, by median norm."
     medians = norms.groupby("corruption").norm.median()
-    exceptions = [plots.label(c) for c in OUTER if medians[c] <= max(medians[list(INNER)])]
-    more = f" (not beyond: {', '.join(exceptions)})" if exceptions else ""
+    within = {near: [plots.label(far) for far in OUTER if medians[far] <= medians[near]] for near in INNER}
+    exceptions = [f"{plots.label(near)} is not nearer than {', '.join(far)}" for near, far in within.items() if far]
     order = f"the paper's order, {len(OUTER)} far corruptions beyond {len(INNER)} near ones"
-    return f"{order}: {answer(not exceptions)}{more}"
+    return "; ".join([f"{order}: {answer(not exceptions)}", *exceptions])
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #2d5bded3
 def judge_coverage(

@@ -40,7 +40,7 @@ def explain_radius(
     alone = len(norms) > 1 and bool(norms.max() > 1.3 * norms.topk(2).values[1])
     cure = "use a quantile below 1" if quantile == 1 else "it does not decide the radius"
     odd = f"; {own.files[farthest]} alone is 30% beyond all others: look at it; {cure}" * alone
-    return f"radius {pset.eps:.2f}: {why}; their median is {norms.median():.2f}{odd}"
+    return f"radius {pset.eps:.2f}: {why}; their median is {norms.double().quantile(.5):.2f}{odd}"
 
 # %% ../../nbs/api/experiments/07b_own_report.ipynb #36bfe0a1
 def fit_radius(

@@ -43,7 +43,7 @@ def sum_items(
     share = 100 * operations / seconds / items.throughput.iloc[0]
     return {"CPU-hours": seconds / 3600, "memory (GB)": (images.memory.sum() + parts.memory.max()) / 1e9,
             "images (GB)": images.memory.sum() / 1e9, "work (PFLOP)": operations / 1e15, "share (%)": share,
-            "basis": "estimated"}
+            "throughput (GFLOP/s)": items.throughput.iloc[0] / 1e9, "basis": "estimated"}
 
 # %% ../../nbs/api/report/12k_cost_plots.ipynb #eb2bc3aa
 COLUMNS = "hours", "CPU-hours", "memory (GB)", "images (GB)", "work (PFLOP)", "share (%)"
@@ -60,17 +60,17 @@ def tabulate_costs(
 
 
 def caption_costs(
-    costs,      # rows, as above
-    device,     # name of the processor
-    throughput, # operations per second that it reaches at a convolution
+    costs,  # rows, as above; those that were estimated with the throughput of convolutions at that time
+    device, # name of the processor
 ):
     "What the table shows, and what it leaves out."
-    n = costs.basis.value_counts()
+    n, speeds = costs.basis.value_counts(), costs.get("throughput (GFLOP/s)", pd.Series(dtype=float))
+    of = "" if speeds.isna().all() else f" ({speeds.min():.0f} to {speeds.max():.0f} billion)"
     return (f"What each notebook takes. {n.get('measured', 0)} of {len(costs)} were measured, "
             f"{n.get('estimated', 0)} are "
             f"estimated from a few steps, {n.get('not run', 0)} are neither and stand in the CSV file alone. Hours are "
             f"by the clock, CPU-hours of one core ({device}); images are what the corrupted ones need on disk. Share: "
-            f"of the {throughput / 1e9:.0f} billion operations per second that this core reaches at a convolution. "
+            f"of the operations per second that a core reached at a convolution when the estimate was made{of}. "
             "Memory: measured, the most that the process held; estimated, images and the largest part, without the "
             "process itself.")
 

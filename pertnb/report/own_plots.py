@@ -25,8 +25,10 @@ def plot_own_interpolations(
 ):
     "A column per path, from a real image over decoded points to a real image; returns the figure."
     grid = torch.cat([start[:, None], steps, end[:, None]], 1).transpose(0, 1)
-    between = [""] * (steps.shape[1] - 2)
-    return image_grid(grid, rows=["from (real)", "decoded", *between, "decoded", "to (real)"], cell=1.2).figure
+    last = steps.shape[1] - 1
+    between = [f"{k}/{last} of the way" for k in range(1, last)]
+    rows = ["from (real)", "from, decoded", *between, "to, decoded", "to (real)"]
+    return image_grid(grid, rows=rows, cell=1.2).figure
 
 # %% ../../nbs/api/report/12j_own_plots.ipynb #77dab55b
 def plot_own_worst(
@@ -34,7 +36,7 @@ def plot_own_worst(
 ):
     "A column per pair; the last row is twice the difference of the two above it; returns the figure."
     difference = (.5 + 2 * (images[2] - images[1])).clamp(0, 1)
-    rows = ["clean", "perturbed", "nearest in set", "difference × 2"]
+    rows = ["clean", "perturbed", "nearest in set", "(nearest − perturbed) × 2"]
     return image_grid(torch.cat([images, difference[None]]), rows=rows, cell=1.2).figure
 
 # %% ../../nbs/api/report/12j_own_plots.ipynb #9e640a5d

@@ -178,12 +178,14 @@ def draw_theorem2(
         ax.annotate(text, (over_r.r[0], over_r[field][0]), (0, 9), textcoords="offset points", color=colour)
     low, high = np.log2(over_r.r.min()), np.log2(over_r.r.max())
     doublings = 2.0**np.arange(np.ceil(low), np.floor(high) + 1)
-    ax.set(xscale="log", xlabel="radius", ylabel="log₁₀ of the expected squared error per pixel")
+    ax.set(xscale="log", xlabel="radius", ylabel="decimal exponent of the expected\nsquared error per pixel")
     ax.minorticks_off() # their labels run into each other
     ax.set_xticks(doublings, [f"{r:g}" for r in doublings])
     ax.set_yscale("symlog", linthresh=10)
     top = int(np.ceil(np.log10(over_r.paper.max())))
-    ax.set(ylim=(-10, 10**(top + .3)), yticks=[-10, 0, *10.0**np.arange(1, top + 1, 2)])
+    ax.set(ylim=(-10, 10**(top + .3)))
+    exponents = [-10, 0, *10.0**np.arange(1, top + 1, 2)]
+    ax.set_yticks(exponents, [f"{e:,.0f}" for e in exponents])
 
 # %% ../../nbs/api/report/12a_theory_plots.ipynb #c6884691
 def draw_bounds(

@@ -412,8 +412,7 @@ OPTIONS = {
     "--steps": dict(type=make_number_type(1, whole=True), default=50, help="of each search (default: 50)"),
     "--eps": dict(type=make_number_type(0, above=True), help="radius (default: the set's)"),
     "--classifier": dict(metavar="NAME", type=read_text,
-                         help="a classifier in the set's folder, or a file (default: cvae_adversarial; "
-                              "of certify: smoothed)"),
+                         help="a classifier in the set's folder, or a file (default: cvae_adversarial)"),
     "--n": dict(type=make_number_type(1, whole=True), help="test images, at most"),
 }
 
@@ -428,7 +427,8 @@ LEARN_OPTIONS = {
     "--crop": dict(type=make_number_type(16, whole=True), metavar="PIXELS",
                    help="then take the square of so many pixels in the middle"),
     "--preset": {},
-    "-p": {},
+    "-p": dict(help="a setting of notebook 13, such as groups=folder2, latent=64 or rounds=5 (the report ends with all "
+                    "of them); may be repeated"),
     "--out": dict(metavar="FOLDER", type=read_text, help="of all results (default: runs/own/NAME)"),
     "--check": dict(action="store_true", help="only check the pairs"),
 }
@@ -505,11 +505,12 @@ SET_COMMANDS = {
         certify_command,
         "accuracy that randomized smoothing certifies in a set",
         "pertnb certify runs/own/scans --radius 2 --draws 1000",
-        {**FROM_CLASSIFIER,
+        {**FROM_PAIRS,
+         "--classifier": dict(help="a classifier in the set's folder, or a file (default: smoothed)"),
          "--n": {"default": 20},
          "--radius": dict(type=make_number_type(0, above=True),
-                          help="largest one to certify, which decides the noise (default: the noise in training; "
-                               "for a classifier without, the median norm)"),
+                          help="largest one to certify; it decides the noise (default: what the noise in training "
+                               "reaches; for a classifier trained without noise, the median latent norm)"),
          "--draws": dict(type=make_number_type(10, whole=True), default=1000,
                          help="per image, at most (default: 1000)"),
          "--alpha": dict(type=make_number_type(0, above=True, below=1), default=.001,
