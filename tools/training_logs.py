@@ -19,7 +19,6 @@ from pertnb.sets.sets import PACKAGED
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS, LOGS = ROOT / "pertnb" / "weights", ROOT / "logs"
-OVER_IMAGES = "accuracy", "validation"  # of classifiers: on what they see, and the loss on the images set aside
 DIGITS = dict(training=0, step=0, epoch=1, seconds=0, samples_per_s=0, accuracy=3)
 
 

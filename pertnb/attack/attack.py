@@ -173,6 +173,7 @@ def check_search(eps, steps, step_size):
     check_number("step_size", step_size)
 
 
+@leave_inference_mode()
 def pgd(
     objective, # u (B, K) -> (B,), to be maximised
     u,         # start (B, K), projected into the ball
@@ -218,6 +219,7 @@ def find_last_point(
     step,  # their length
 ):
     "The last point of a few steps of PGD on the cross-entropy, (B, D)."
+    y = y.clone() # labels that were made in inference mode can't be kept for a gradient
     state = SearchState(ball, d.detach(), step, keep=None)
     return maximise(lambda v, i: (cross_entropy(net(v).float(), y), None), state, steps).d
 

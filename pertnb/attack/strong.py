@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from .attack import Ball, SearchState, cross_entropy, default_step, evaluate_points, find_last_point
 from .attack import maximise, score
 from ..core.checks import check_counts, check_known, check_labels, check_number
-from ..core.device import frozen, full_precision
+from ..core.device import frozen, full_precision, leave_inference_mode
 from ..core.probe import repeat
 from ..sets.sets import check_images, check_latents
 
@@ -326,6 +326,7 @@ def attack_pixels(
     return replace(out, d=out.d.view_as(x))
 
 # %% ../../nbs/api/attack/14_strong.ipynb #2c1ddfa9
+@leave_inference_mode()
 def attack_pixels_in_training(
     model, # classifier, in either mode
     x, y,  # images (B, C, H, W) in [0, 1], labels (B,)

@@ -70,7 +70,7 @@ def attack_certified(
         few = -(-k // draws)
         net = Smoothed(pset, model, x[:few], reach[:few], sigma, make_generator("attacked noise", seed), min(k, draws))
         at_once = max(1, batch_size // draws)
-        pace = min(20, steps / 2.5) # steps of PGD across the radius: it can cross it twice
+        pace = min(20, max(steps, 1) / 2.5) # steps of PGD across the radius: it can cross it twice
         # the first point where the vote of these draws flips is seldom one where that of fresh ones does: nobody leaves
         how = steps, restarts, seed, attacks, at_once, pace
         return find_worst_case(net, prediction[:few], Ball(1.), *how, leave=False).d
@@ -82,7 +82,7 @@ def attack_certified(
 
 # %% ../../nbs/api/certify/16a_attacks.ipynb #44a81f9e
 def allowed_changes(
-    n,     # certificates under attack
+    n,     # certificates under attack, of as many images
     tried, # images that `certify` went through to get them
     alpha, # of the certificates, and of the vote that judges
     level=1e-3, # probability of more changes, if all is right

@@ -29,7 +29,7 @@ def sigma_for(
     n=10_000,
     alpha=0.001,
 ):
-    "radius / Phi^-1(alpha^(1/n)), the noise whose largest certified radius this is (paper, app. C, smoothing)."
+    "radius / Phi^-1(alpha^(1/n)), the noise whose largest certified radius this is (paper, app. 'CIFAR10')."
     check_number("radius", radius, above=True)
     check_counts(n=n)
     check_level(alpha)
@@ -92,11 +92,11 @@ def bound_gain(
     hits, done, # votes (b, ...) in `done` draws
     n,          # draws allowed
     p,          # best bound so far (b, ...)
-    level,      # of the bounds from now on
+    level, last, # of the bounds of this look and of the last one
     sigma,
 ):
     "How much radius each image can still gain, (b,): the most of any of its pixels."
-    reach = np.minimum(upper_bound(hits, done, level), lower_bound(hits + n - done, n, level))
+    reach = np.minimum(upper_bound(hits, done, level), lower_bound(hits + n - done, n, last))
     return (radius_of(reach, sigma) - radius_of(p, sigma)).reshape(len(hits), -1).max(1)
 
 # %% ../../nbs/api/certify/16_smoothing.ipynb #ab864e4b
@@ -119,13 +119,14 @@ def certify(
     top = noisy.count(live, n0).argmax(1)
     hits, used = torch.zeros_like(top), torch.zeros_like(live)
     p, done = np.zeros(top.shape), 0
-    for total, part in plan_looks(n, adaptive):
+    looks = plan_looks(n, adaptive)
+    for total, part in looks:
         hits[live] += noisy.count(live, total - done).gather(1, top[live, None]).squeeze(1)
         used[live] = done = total
         i, k = live.cpu().numpy(), hits[live].cpu().numpy()
         p[i] = np.maximum(p[i], lower_bound(k, total, alpha * part))
         if done == n: break
-        gain = bound_gain(k, done, n, p[i], alpha * part, sigma)
+        gain = bound_gain(k, done, n, p[i], alpha * part, alpha * looks[-1][1], sigma)
         live = live[torch.from_numpy(gain > tolerance * sigma).to(x.device)]
         if not len(live): break
     p, radius = (torch.from_numpy(v).to(x.device) for v in (p, radius_of(p, sigma)))

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['ORIGIN', 'package_root', 'is_repo', 'repo_root', 'data_root', 'runs_dir', 'shorten_path', 'tell_made_again',
            'results_dir', 'figures_dir', 'tables_dir', 'notebooks_dir', 'digest', 'git', 'commit', 'device_name',
-           'provenance']
+           'provenance', 'list_origin']
 
 # %% ../../nbs/api/core/00e_paths.ipynb #fa721976
 import hashlib
@@ -155,3 +155,10 @@ def provenance(
     seconds = None if seconds is None else round(float(seconds), 1)
     return dict(preset=preset, data=data, seed=seed, n=n, commit=commit(), seconds=seconds, device=device_name(device),
                 precision=describe_precision(device or best_device()), **more)
+
+
+def list_origin(
+    source, # as of `provenance`
+):
+    "Its fields in one line, 'preset quick, data cifar10, seed 0, ...', but for those that are None."
+    return ", ".join(f"{k} {v}" for k, v in source.items() if v is not None)

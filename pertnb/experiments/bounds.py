@@ -113,8 +113,6 @@ class Bounds(Section):
         "Path of rows: linear, radii, alphas, or those of a set."
         return self.folder/f"{stem.replace(' ', '-').replace(',', '')}.csv"
 
-    def read(self, stem): return self.read_kept(stem)
-
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #2eb6f1f8
 @patch
 def learn_digits(self: Bounds,

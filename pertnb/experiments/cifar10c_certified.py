@@ -272,7 +272,7 @@ def cover_corruptions(self: Cifar10C,
     both = both.assign(covered=both.correct & (both.norm < both.radius))
     headings = {name_noise(q): f"certified, sigma {self.sigma(q):.2f}" for q in NOISES}
     numbers = {}
-    for name in norms.groupby("corruption").norm.median().sort_values().index:
+    for name in plots.rank_by_norm(norms).index:
         mine = norms[norms.corruption == name].norm
         reached = 100 * both[both.corruption == name].groupby("method", sort=False).covered.mean()
         inside = {heading: 100 * (mine <= r).mean() for heading, r in self.quartiles().items()}

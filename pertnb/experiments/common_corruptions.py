@@ -19,7 +19,6 @@ from fastcore.basics import patch
 from .. import corruptions
 from ..core.paths import repo_root, runs_dir
 from ..core.probe import run_all, stretch
-from ..core.rows import read_rows, write_rows
 from ..data.corrupted import BLOCK, Corrupted, corrupted_file, extend_store, open_corrupted
 from ..data.images import class_names, load_images
 from ..data.pairs import load_views
@@ -114,16 +113,8 @@ def measure(self: CommonCorruptions):
             which = dict(corruption=name, severity=severity)
             errors.append(pd.DataFrame(which | dict(image=range(len(mse)), mse=mse)))
             clock.append(which | dict(n=len(mse), seconds=seconds))
-    write_rows(self.folder/"mse.csv", pd.concat(errors))
-    write_rows(self.folder/"seconds.csv", pd.DataFrame(clock))
-
-
-@patch
-def read(self: CommonCorruptions,
-    stem, # of the file: mse, seconds or glass
-):
-    "Rows that were written."
-    return read_rows(self.folder/f"{stem}.csv")
+    self.keep("mse", pd.concat(errors))
+    self.keep("seconds", pd.DataFrame(clock))
 
 # %% ../../nbs/api/experiments/03a_common_corruptions.ipynb #6da7b40c
 def mean_errors(
@@ -258,7 +249,7 @@ def measure_glass(self: CommonCorruptions):
         spread = dict(se=((e - d).std() / len(d)**0.5).item())
         between = 1000 * image_errors(duplicate, exchange)
         rows.append(dict(severity=severity) | means | spread | dict(between=between.mean().item()))
-    write_rows(self.folder/"glass.csv", pd.DataFrame(rows))
+    self.keep("glass", pd.DataFrame(rows))
 
 
 @patch

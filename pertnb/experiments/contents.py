@@ -16,6 +16,7 @@ from ..core.random import make_generator
 from ..data.pairs import to_float
 from .section import Section, step
 from ..measure import excess
+from ..report.tables import as_table
 from ..sets.sets import PerturbationSet
 
 # %% ../../nbs/api/experiments/01b_contents.ipynb #3f442f49
@@ -103,12 +104,11 @@ def judge_contents(
     numbers, # from tabulate_contents
 ):
     "A sentence for each set: does it hold blank images, and how far from real ones is its worst point?"
-    real = numbers.row.iloc[-1]
-    cell = lambda row, column: float(numbers.value[(numbers.row == row) & (numbers.column == column)].iloc[0])
-    gap, sentences = cell(real, "Excess"), []
+    real, cells = numbers.row.iloc[-1], as_table(numbers)
+    gap, sentences = cells[real]["Excess"], []
     for row in numbers.row[numbers.column == "Blank"]:
-        worst = cell(row, "Excess")
-        sentences.append(f"{row}: {cell(row, 'Blank'):.0f}% of the sets hold a blank image; the worst point lies "
+        worst = cells[row]["Excess"]
+        sentences.append(f"{row}: {cells[row]['Blank']:.0f}% of the sets hold a blank image; the worst point lies "
                          f"{worst:.3f} from all {real.lower()}, {worst / gap:.1f} times the largest gap between "
                          f"these ({gap:.3f})")
     return sentences

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['AS_PAPER', 'LEAST_APART', 'OUTER', 'INNER', 'layer_shape', 'trunk_shapes', 'cvae_shapes', 'compare_architecture',
-           'CorruptionSets', 'read_cell', 'tabulate_errors', 'change_left', 'tabulate_contained', 'answer',
-           'share_left', 'judge_claim', 'judge_pairings', 'judge_variance', 'judge_order', 'judge_coverage',
-           'compare_errors', 'judge_transfer']
+           'CorruptionSets', 'tabulate_errors', 'change_left', 'tabulate_contained', 'answer', 'share_left',
+           'judge_claim', 'judge_pairings', 'judge_variance', 'judge_order', 'judge_coverage', 'compare_errors',
+           'judge_transfer']
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #9fa26b4f
 import math
@@ -231,15 +231,6 @@ def read_norms(self: CorruptionSets):
     return pd.concat([self.read_kept(f"norms {row}") for row in self.rows_of_norms()], ignore_index=True)
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #6c9ca217
-def read_cell(
-    numbers, # tidy DataFrame with row, column, value
-    row,     # of the table
-    column,  # of the table
-):
-    "The number in one cell of a table."
-    return float(numbers.value[(numbers.row == row) & (numbers.column == column)].iloc[0])
-
-
 def tabulate_errors(
     rows, # from read_errors
 ):
@@ -277,7 +268,7 @@ def tabulate_contained(
     "Numbers of the table of what each ball holds: % of encodings inside each radius, % of the change that is left."
     left, parts = change_left(rows), []
     n_images = [norms.image.nunique()] * len(radii) + [rows.image.nunique()]
-    for name in norms.groupby("corruption").norm.median().sort_values().index:
+    for name in plots.rank_by_norm(norms).index:
         here = norms.norm[norms.corruption == name]
         values = [*(100 * (here <= r).mean() for r in radii.values()), left[name]]
         cells = dict(row=plots.label(name), column=[*radii, "change left"], value=values, n=n_images)
@@ -297,8 +288,8 @@ def tabulate_transfer(self: CorruptionSets,
     errors, # from tabulate_errors
 ):
     "Numbers of the packaged set on CIFAR-10 and on the photographs."
-    columns = [*quality.METRICS.values(), "No change"]
-    measured = lambda row: {column: read_cell(errors, row, column) for column in columns}
+    found = tables.as_table(errors)
+    measured = lambda row: {column: found[row][column] for column in (*quality.METRICS.values(), "No change")}
     if self.data == "photos":
         home = {column: v["mean"] for column, v in self.packaged_card()["test"].items()}
         away = measured("Packaged set")
@@ -352,8 +343,7 @@ def share_left(
     errors, # from tabulate_errors
 ):
     "% of the squared change that PGD leaves, by row of the table."
-    share = lambda row: 100 * read_cell(errors, row, "PGD AE") / read_cell(errors, row, "No change")
-    return {row: share(row) for row in errors.row.unique()}
+    return {row: 100 * e["PGD AE"] / e["No change"] for row, e in tables.as_table(errors).items()}
 
 
 def judge_claim(
@@ -376,7 +366,9 @@ def judge_pairings(
     "Sentences about the paper's claims for the three pairings; none unless all three were trained."
     rows, share = list(PAIRINGS.values()), share_left(errors)
     if not set(rows) <= set(share): return []
-    column = lambda numbers, name: {row: read_cell(numbers, row, name) for row in rows}
+    def column(numbers, name):
+        found = tables.as_table(numbers)
+        return {row: found[row][name] for row in rows}
     poor = [row for row in rows if share[row] >= 100]
     return [judge_claim("most compact (mean norm)", column(norms, "Mean")),
             judge_claim("most accurate (PGD AE)", column(errors, "PGD AE")),
@@ -394,7 +386,7 @@ def judge_variance(
     norms, # of one set: corruption, norm
 ):
     "One sentence: how much of the variance of the log norm the corruption explains."
-    log_norm, medians = norms.norm.map(math.log), norms.groupby("corruption").norm.median().sort_values()
+    log_norm, medians = norms.norm.map(math.log), plots.rank_by_norm(norms)
     explained = log_norm.groupby(norms.corruption).transform("mean").var() / log_norm.var()
     nearest, farthest = medians.index[0], medians.index[-1]
     return (f"the corruption alone explains {100 * explained:.0f}% of the variance of the log norm; "
@@ -406,7 +398,7 @@ def judge_order(
     norms, # of one set: corruption, norm
 ):
     "One sentence: whether each of OUTER lies beyond all of INNER, by median norm."
-    medians = norms.groupby("corruption").norm.median()
+    medians = plots.rank_by_norm(norms)
     within = {near: [plots.label(far) for far in OUTER if medians[far] <= medians[near]] for near in INNER}
     exceptions = [f"{plots.label(near)} is not nearer than {', '.join(far)}" for near, far in within.items() if far]
     order = f"the paper's order, {len(OUTER)} far corruptions beyond {len(INNER)} near ones"
@@ -433,8 +425,8 @@ def compare_errors(
     "Lines: three errors of the sets of centred pairs beside the paper's."
     paper = tables.PAPER["cifar10c_evaluate"]["Centered at original"]
     known = [r for r in ("Centered at original", "Packaged set", "Packaged set on photographs") if r in set(errors.row)]
-    value = lambda row, column: read_cell(errors, row, column)
-    return [f"{row:28} PGD AE {value(row, 'PGD AE'):.4f}, EAE {value(row, 'EAE'):.3f}, OAE {value(row, 'OAE'):.2f} "
+    e = tables.as_table(errors)
+    return [f"{row:28} PGD AE {e[row]['PGD AE']:.4f}, EAE {e[row]['EAE']:.3f}, OAE {e[row]['OAE']:.2f} "
             f"(paper {paper['PGD AE']}, {paper['EAE']}, {paper['OAE']})" for row in known]
 
 # %% ../../nbs/api/experiments/03b_corruption_sets.ipynb #915f2c5e

@@ -29,7 +29,7 @@ from ..learn.truth import DIGIT_METHODS, evaluate_digits, train_digits
 from ..measure.excess import measure_legibility
 from ..measure.quality import METRICS, evaluate_set, mean_error, measure_nearest, tabulate_seeds, unchanged_error
 from ..report.scoreboard import IN_THE_BALL, LOWER_IS_BETTER
-from ..report.tables import PAPER
+from ..report.tables import PAPER, as_table
 from ..sets.sets import PerturbationSet
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #128af9eb
@@ -303,7 +303,7 @@ def write_squared_metrics(self: Mnist):
 @patch
 def as_numbers(self: Mnist):
     "The table in cross-entropy as {row: {column: number}}."
-    return {row: dict(zip(part.column, part.value)) for row, part in self.metrics("bce").groupby("row", sort=False)}
+    return as_table(self.metrics("bce"))
 
 
 @patch

@@ -8,6 +8,7 @@ __all__ = ['LINF_ROWS', 'LinfSettings', 'make_grainy', 'measure_outside', 'Mnist
 # %% ../../nbs/api/experiments/02a_mnist_linf.ipynb #d7d1fff3
 import pandas as pd
 import torch
+from ..core.checks import check_known
 from ..core.random import make_generator
 from ..data.affine import EPS_LINF, apply_linf
 from ..data.pairs import to_float
@@ -38,8 +39,7 @@ class LinfSettings(MnistSettings):
 
     def kinds(self):
         "Partners per image and networks of each row, {name: (int, dict)}."
-        if unknown := [net for net in self.nets if net not in LINF_ROWS]:
-            raise ValueError(f"unknown network {unknown[0]!r}: known are {', '.join(LINF_ROWS)}")
+        for net in self.nets: check_known("network", net, LINF_ROWS)
         return {LINF_ROWS[net]: (0, dict(name=net)) for net in self.nets}
 
 # %% ../../nbs/api/experiments/02a_mnist_linf.ipynb #58c364f6

@@ -21,7 +21,7 @@ from ..certify import smoothing
 from ..core.device import frozen
 from ..core.paths import runs_dir
 from ..core.random import make_generator
-from ..core.rows import read_rows, write_rows
+from ..core.rows import read_rows
 from ..data import affine
 from ..data.images import class_names, resolve_data
 from ..data.pairs import PairsOf, evaluation_pairs, load_views, split_by_seed, to_float
@@ -156,7 +156,7 @@ def measure(self: ReleasedCode,
 def ours(self: ReleasedCode):
     "These rows in our reading, which are also written to ours.csv."
     rows = self.measure()
-    write_rows(self.folder / "ours.csv", rows.assign(image=self.pairs()[2]))
+    self.keep("ours", rows.assign(image=self.pairs()[2]))
     return rows
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #73328bbc
@@ -172,7 +172,7 @@ def judge_metrics(self: ReleasedCode):
     for option, metrics in TOUCHING.items():
         steps = 0 if option == "truncation" else None # EAE needs no search
         other = self.measure(METRIC_READINGS[option], steps=steps)
-        write_rows(self.folder / f"{option}.csv", other.assign(image=image))
+        self.keep(option, other.assign(image=image))
         for m in metrics:
             effect = paired_means(ours[m], other[m], image)
             out.append(make_effect(option, quality.METRICS[m], effect, "image", "error"))
@@ -441,7 +441,7 @@ def accuracies(self: ReleasedCode):
         rows.append(dict(reading=reading, seed=seed, clean=100 * found["clean"], perturbed=100 * found["perturbed"],
                          robust=held))
     rows = pd.DataFrame(rows)
-    write_rows(self.folder / "classifiers.csv", rows)
+    self.keep("classifiers", rows)
     return rows.set_index(["reading", "seed"])
 
 
@@ -536,18 +536,15 @@ def effects(self: ReleasedCode):
     "All effects in the order of the inventory, written to effects.csv and read back."
     table = pd.DataFrame([effect for name in STEPS for effect in getattr(self, name)()])
     table = table.assign(beyond_chance=(table.low > 0) | (table.high < 0))
-    path = self.folder / "effects.csv"
-    write_rows(path, table.sort_values("row", kind="stable").reset_index(drop=True))
-    return read_rows(path)
+    return self.keep("effects", table.sort_values("row", kind="stable").reset_index(drop=True))
 
 # %% ../../nbs/api/experiments/05_released_code.ipynb #c0f221b3
 def tabulate_effects(
     effects, # of ReleasedCode.effects
 ):
     "DataFrame of strings: ours, otherwise, effect (with * where beyond chance), 95% interval, n."
-    number = lambda v: format_number(v, None)
     signed = lambda v: f"{v:+.3g}"
-    text = pd.DataFrame({"ours": effects.ours.map(number), "otherwise": effects.theirs.map(number)})
+    text = pd.DataFrame({"ours": effects.ours.map(format_number), "otherwise": effects.theirs.map(format_number)})
     text["effect"] = [f"{signed(e)}{' *' if t else ''}" for e, t in zip(effects.effect, effects.beyond_chance)]
     text["95% interval"] = [f"[{signed(low)}, {signed(high)}]" for low, high in zip(effects.low, effects.high)]
     text["n"] = effects.n.astype(str) + " " + effects.unit + "s"
@@ -584,9 +581,8 @@ def caption_figure(
 ):
     "What the figure shows: the largest effects, and how many intervals contain 0."
     largest = [e for e in (find_largest(effects, kind) for kind in ("share", "error")) if e is not None]
-    number = lambda v: format_number(v, None)
-    told = [f"{e.row} {e.option} on {e.metric.replace(' (%)', '')} ({number(e.ours)} to {number(e.theirs)})"
-            for e in largest]
+    told = [f"{e.row} {e.option} on {e.metric.replace(' (%)', '')} "
+            f"({format_number(e.ours)} to {format_number(e.theirs)})" for e in largest]
     return ("Effect of each departure of the released code or the text with its 95% interval; "
             "axes are linear from −1 to 1, logarithmic beyond. The largest beyond chance: "
             f"{' and '.join(told) or 'none'}. {int((~effects.beyond_chance).sum())} of {len(effects)} intervals "

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MIXES', 'CleanPoint', 'decode_points', 'SamplePoint', 'Codes', 'CodePoint', 'NoisePoint', 'WorstPoint', 'Bank',
-           'KeptPoint', 'PixelPoint', 'choose_point', 'check_method', 'mix_losses', 'spread_evenly', 'move_part',
-           'set_loss']
+           'KeptPoint', 'PixelPoint', 'choose_point', 'check_method', 'mix_losses', 'spread_evenly', 'check_shares',
+           'move_part', 'set_loss']
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #321d2c63
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from ..core.random import on_cpu
 from ..data.pairs import evaluation_pairs
 from ..sets.sets import PerturbationSet, encode_pairs, project, sample_ball
 from ..attack.strong import PIXEL_EPS, attack_pixels_in_training
-from .parallel import gather_parts, take_share
+from .parallel import find_rank, gather_parts, take_share
 
 # %% ../../nbs/api/learn/10a_losses.ipynb #d5709990
 @dataclass(frozen=True)
@@ -296,6 +296,16 @@ def spread_evenly(
     return torch.arange(n, dtype=torch.float64) * 0.6180339887498949 % 1
 
 
+def check_shares(
+    chosen, # rows of a batch that are moved, bool (B,), on the CPU
+):
+    "ValueError, in every process alike, if the share of one of them has none."
+    n, _ = find_rank()
+    if any(not share.any() for share in chosen.chunk(n)):
+        raise ValueError(f"{n} processes share a batch of {len(chosen)} of which {int(chosen.sum())} are moved, "
+                         "and one of them would move none: take a larger batch or a larger part")
+
+
 def move_part(
     module, point, # network, point
     x, y,   # images (B, C, H, W), labels (B, ...)
@@ -326,7 +336,9 @@ def set_loss(
     def loss(module, i, gen, t):
         x, y = draw(i, gen=gen, t=t)
         u = point.draw(i, gen).to(x.device, non_blocking=True)
-        x, y, u, i, chosen = take_share(x, y, u, i, spread_evenly(len(i)) < part)
+        moved = spread_evenly(len(i)) < part
+        check_shares(moved)
+        x, y, u, i, chosen = take_share(x, y, u, i, moved)
         x_tilde = move_part(getattr(module, "module", module), point, x, y, u, t, i, chosen)
         values, logits = mix_losses(module, x, x_tilde, y, per_example, both)
         accuracy = {} if y.ndim > 1 else dict(accuracy=(logits.detach().argmax(1) == y).float().mean())

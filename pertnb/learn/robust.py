@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from ..core.checks import check_labels, check_number
+from ..core.checks import check_known, check_labels, check_number
 from ..attack.attack import cross_entropy
 from ..core.device import compile_set
 from ..models.classifier_files import round_weights
@@ -45,8 +45,7 @@ def check_methods(
     "The names as a tuple; ValueError lists the known ones."
     methods = tuple(methods.replace(" ", "").split(",") if isinstance(methods, str) else methods)
     if not methods: raise ValueError(f"methods must be some of {', '.join(METHODS)}, got none")
-    if unknown := [m for m in methods if m not in METHODS]:
-        raise ValueError(f"unknown method {unknown[0]!r}: known are {', '.join(METHODS)}")
+    for m in methods: check_known("method", m, METHODS)
     return methods
 
 # %% ../../nbs/api/learn/11_robust.ipynb #f7faaf15

@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 import torch
 from ..attack.attack import Ball, find_classes, maximise, score
-from ..attack.strong import AutoState, attack_strongly
+from ..attack.strong import LOSSES, AutoState, Composed, draw_seed, find_worst_case
 from ..core.checks import check_counts, check_number, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
 from ..core.progress import tell_progress
 from ..data.pairs import to_float
+from .judging import choose_attacks
 from .quality import find_nearest_points, mean_error
 from ..sets.sets import check_pairs, project, sample_ball, with_radius
 
@@ -255,10 +256,10 @@ def read_images(
     "The rows of `measure_legibility` for a batch."
     with frozen(reader), frozen(attacked), torch.no_grad():
         right = lambda images: find_classes(reader(images), y) == y
-        loss = torch.stack([score(attacked(v), y)[0] for v in views])
+        wrong = torch.stack([score(attacked(v), y, LOSSES["margin"])[0] for v in views])
         read, seen = (torch.stack([right(v) for v in images]).float() for images in (views, points))
         answers = dict(clean=right(x), centre=seen[0], random=seen[1:-1].mean(0), attacked=seen[-1],
-                       real=read.mean(0), worst_real=read.gather(0, loss.argmax(0)[None])[0])
+                       real=read.mean(0), worst_real=read.gather(0, wrong.argmax(0)[None])[0])
     return pd.DataFrame({k: v.float().cpu().numpy() for k, v in answers.items()})
 
 # %% ../../nbs/api/measure/10_excess.ipynb #6160d867
@@ -271,17 +272,20 @@ def measure_legibility(
     views,    # real perturbations of each (V, N, C, H, W)
     generator, # torch.Generator on the CPU
     n_samples=3, # random points per image
-    steps=40,    # of AutoPGD
+    steps=40,    # of AutoPGD, on each of two losses
     batch_size=250,
 ):
-    "One row per image: clean, centre, random, attacked, real, worst real; shares of right answers."
+    """One row per image: clean, centre, random, attacked, real, worst real; shares of right answers. Attacked is the
+    point, and worst real the perturbation, that the other classifier gets most wrong, by margin."""
     check_counts(n_samples=n_samples, batch_size=batch_size)
     check_views_of(x, views)
     device = next(pset.parameters()).device
     def look(n):
         a, labels, out = to_float(x[:n].to(device)), y[:n].to(device), []
         samples = sample_ball(n * n_samples, pset.latent, pset.eps, generator).to(a).view(n, n_samples, -1)
-        d = attack_strongly(pset, attacked, a, labels, pset.eps, steps, gen=generator, batch_size=batch_size).d
+        with frozen(attacked): # to the last step: the first point that it gets wrong is often the centre
+            d = find_worst_case(Composed(pset, attacked, a), labels, Ball(pset.eps), steps, 1, draw_seed(generator),
+                                choose_attacks(attacked, a[:1]), batch_size, leave=False).d
         u = torch.stack([torch.zeros_like(d), *samples.unbind(1), d])
         for lo in range(0, n, batch_size):
             tell_progress("legibility of a set", lo, n, "image")

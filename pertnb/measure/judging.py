@@ -26,7 +26,7 @@ from ..sets.sets import check_images
 @full_precision()
 @torch.no_grad()
 def is_correct(
-    model, # classifier in eval mode
+    model, # classifier, in either mode
     x,     # uint8 (N, 3, H, W), or float in [0, 1]
     y,     # labels (N,)
     batch_size=500,
@@ -37,7 +37,8 @@ def is_correct(
     def correct(n):
         parts = zip(x[:n].split(batch_size), y[:n].split(batch_size))
         return torch.cat([find_classes(model(to_float(a)), b) == b for a, b in parts])
-    return stretch(run_all("predictions", correct, len(x), batch_size), len(x))
+    with frozen(model): right = run_all("predictions", correct, len(x), batch_size)
+    return stretch(right, len(x))
 
 # %% ../../nbs/api/measure/10a_judging.ipynb #95f9d0b7
 def measure_accuracy(

@@ -28,7 +28,7 @@ def kl(
     mu_p,     # prior mean (B, K)
     logvar_p, # prior log-variance (B, K)
 ):
-    "KL(q || p) in nats for each example, (B,); paper app. B."
+    "KL(q || p) in nats for each example, (B,); paper, sec. 4."
     return 0.5 * (logvar_p - logvar_q - 1 + (logvar_q - logvar_p).exp() + (mu_q - mu_p)**2 * (-logvar_p).exp()).sum(1)
 
 # %% ../../nbs/api/models/05_cvae.ipynb #61a8a439

@@ -30,7 +30,7 @@ class Pointwise(nn.Conv2d):
 
 # %% ../../nbs/api/models/04_nets.ipynb #37053a35
 class PreactBlock(nn.Module):
-    "x + conv(relu(norm(conv(relu(norm(x)))))), 3 x 3; paper app. C 'Residual(64)' with mid=16."
+    "x + conv(relu(norm(conv(relu(norm(x)))))), 3 x 3; paper, app. 'CIFAR10', 'Residual(64)' with mid=16."
     def __init__(self,
         c_in,     # channels in
         mid,      # channels between the two convolutions
@@ -146,7 +146,7 @@ LOGVAR_RANGE = math.log(1e-3), math.log(10)
 def scaled_tanh(
     a, # any real tensor
 ):
-    "A log-variance in [ln 1e-3, ln 10]; paper app. C, 'Stabilizing the exponential function'."
+    "A log-variance in [ln 1e-3, ln 10]; paper, app. 'Stabilizing the exponential function'."
     low, high = LOGVAR_RANGE
     return low + (high - low) * (torch.tanh(a) + 1) / 2
 

@@ -54,8 +54,7 @@ def tabulate_costs(
 ):
     "Text of the table `costs`: a row per notebook and preset that was measured or estimated."
     known = costs[costs.basis != "not run"].reindex(columns=["notebook", "preset", *COLUMNS, "basis"])
-    show = lambda v: "–" if pd.isna(v) else format_number(v, None)
-    text = known.assign(**{c: known[c].map(show) for c in COLUMNS})
+    text = known.assign(**{c: known[c].map(format_number) for c in COLUMNS})
     return text.set_index("notebook").rename_axis(None)
 
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STYLE', 'FAMILIES', 'METHOD_COLOURS', 'PAIRING_COLOURS', 'COLOURS', 'PATTERNS', 'DASHES', 'FEW_COLOURS', 'EVEN',
-           'styled', 'label', 'as_uint8', 'montage', 'new_grid_axes', 'image_grid', 'mark_radii', 'density',
-           'draw_heat_map', 'heat_maps', 'radius_curves', 'draw_training', 'reduce_colours', 'shrink_png',
+           'styled', 'label', 'as_uint8', 'montage', 'new_grid_axes', 'image_grid', 'mark_radii', 'rank_by_norm',
+           'density', 'draw_heat_map', 'heat_maps', 'radius_curves', 'draw_training', 'reduce_colours', 'shrink_png',
            'save_figure']
 
 # %% ../../nbs/api/report/12_plots.ipynb #d7be51fb
@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image, PngImagePlugin
 from ..core.checks import describe_value
 from ..core.files import atomic_write
-from ..core.paths import figures_dir
+from ..core.paths import figures_dir, list_origin
 from ..data.pictures import take_visible
 
 # %% ../../nbs/api/report/12_plots.ipynb #68970b29
@@ -196,6 +196,13 @@ def mark_radii(
                 ha="right", va="top", fontsize=9, rotation=90)
 
 
+def rank_by_norm(
+    norms, # DataFrame with corruption and norm
+):
+    "The median latent norm of each corruption, a Series, the smallest first."
+    return norms.groupby("corruption").norm.median().sort_values()
+
+
 def density(
     norms,    # DataFrame with the fields corruption and norm, one row per example
     radii={}, # vertical lines: {label: radius}
@@ -203,7 +210,7 @@ def density(
     legend=True, # beside the axes
 ):
     "Kernel densities of latent norms by corruption; returns the axes."
-    medians = norms.groupby("corruption").norm.median().sort_values()
+    medians = rank_by_norm(norms)
     with styled():
         if ax is None: ax = plt.subplots(figsize=(9, 4.5))[1]
         for name, median in medians.items():
@@ -334,7 +341,7 @@ def save_figure(
 ):
     "Write STEM.png, .pdf and .md of a figure into figures_dir(preset)."
     folder = figures_dir(preset)
-    origin = ", ".join(f"{k} {v}" for k, v in (source or {}).items() if v is not None)
+    origin = list_origin(source or {})
     metadata = {
         "png": {"Software": None, "Title": stem, "Description": caption},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None, "Title": stem, "Subject": caption},

@@ -45,7 +45,7 @@ def describe_latent(
     title, # of the pairing
 ):
     "The nearest and the farthest corruption by median norm, as a caption."
-    medians = norms.groupby("corruption").norm.median().sort_values()
+    medians = plots.rank_by_norm(norms)
     nearest, farthest = medians.index[0], medians.index[-1]
     return (f"Latent norms by corruption, {title.lower()}: "
             f"nearest {plots.label(nearest)} (median {medians[nearest]:.1f}), "
@@ -74,12 +74,11 @@ def draw_density(
 
 
 def describe_order(
-    medians, # Series of latent norms by corruption, sorted
+    norms, # DataFrame with corruption and norm
 ):
     "The three nearest and the three farthest corruptions, as a caption."
-    listed = lambda corruptions: ", ".join(map(plots.label, corruptions))
-    return (f"By norm in the packaged set, {listed(medians.index[:3])} lie nearest, and "
-            f"{listed(medians.index[-3:])} farthest.")
+    order = list(map(plots.label, plots.rank_by_norm(norms).index))
+    return f"By norm in the packaged set, {', '.join(order[:3])} lie nearest, and {', '.join(order[-3:])} farthest."
 
 # %% ../../nbs/api/report/12d_set_plots.ipynb #72d2a2e3
 def draw_samples(

@@ -14,7 +14,7 @@ import pandas as pd
 from IPython.display import Markdown
 from ..core.checks import check_columns
 from ..core.files import write_version
-from ..core.paths import package_root, tables_dir
+from ..core.paths import list_origin, package_root, tables_dir
 
 # %% ../../nbs/api/report/13_report.ipynb #807788d3
 def read_paper():
@@ -47,8 +47,8 @@ def with_paper(
 
 # %% ../../nbs/api/report/13_report.ipynb #4611da84
 def format_number(
-    value,  # float or nan
-    digits, # decimals; None: three significant digits, and whole numbers from 1,000
+    value,       # float or nan
+    digits=None, # decimals; None: three significant digits, and whole numbers from 1,000
 ):
     "A number as a table shows it; – if there is none."
     if pd.isna(value): return "–"
@@ -83,7 +83,7 @@ def list_notes(
         half = (results["high"] - results["low"]).max() / 2
         lines.append(f"95% intervals are in the CSV file; the widest is ±{half:.1f}.")
     if "sd" in results and results["sd"].notna().any(): lines.append("After ±: the standard deviation over seeds.")
-    return lines + [", ".join(f"{k} {v}" for k, v in source.items() if v is not None) + "."]
+    return lines + [list_origin(source) + "."]
 
 
 def escape_markup(

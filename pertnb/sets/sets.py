@@ -66,7 +66,7 @@ def sample_ball(
     eps,       # radius
     generator, # torch.Generator
 ):
-    "Standard normal draws truncated to ‖u‖₂ <= eps: (n, k) on the generator's device; paper app. B, N_eps(0, I)."
+    "Standard normal draws truncated to ‖u‖₂ <= eps: (n, k) on the generator's device; paper, app. 'Evaluating'."
     check_number("eps", eps)
     check_number("n", n, whole=True)
     check_number("k", k, 1, whole=True)
@@ -148,11 +148,13 @@ def check_about(
     if isinstance(percentiles, str) or not hasattr(percentiles, "__iter__"):
         raise ValueError(f"percentiles must be numbers, got {percentiles!r}")
     for p in percentiles: check_number("percentiles", p)
+    if (found := [float(p) for p in percentiles]) and (len(found) != 3 or found != sorted(found)):
+        raise ValueError(f"percentiles must be three, ascending (25%, 50%, 75%), or none, got {found}")
     if not isinstance(info, (dict, type(None))): raise ValueError(f"info must be a dict, got {info!r}")
 
 # %% ../../nbs/api/sets/07_sets.ipynb #851cb6d3
 class PerturbationSet(nn.Module):
-    "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper sec. 4 and app. B. It freezes its CVAE."
+    "S(x) = { decode(x, u sigma(x) + mu(x)) : ‖u‖₂ <= eps }; paper, sec. 4. It freezes its CVAE."
     NOT_IN_KEY = "info", "percentiles" # no result depends on them (memo.describe_module)
 
     def __init__(self,
@@ -347,7 +349,7 @@ def check_quantile(
 
 def choose_radius(
     norms,       # of validation pairs' latents (N,)
-    quantile=1., # of the norms: the share of pairs within the radius; 1: the largest norm, the paper's rule
+    quantile=1., # of the norms, interpolated between two of them; 1: the largest norm, the paper's rule
 ):
     "dict(eps=, percentiles=): that quantile of latent norms, and their quartiles; ValueError if one is not finite."
     check_quantile(quantile)

@@ -157,7 +157,7 @@ def call_attack(n, shape, dtype, value, classes, kind, eps, steps):
 # %% ../../nbs/api/tools/34_assault.ipynb #469190d1
 SET_TARGETS = {
     "PerturbationSet": Target(
-        lambda eps, percentile: PerturbationSet(PSET.cvae, eps, (percentile,)), dict(eps=ODD, percentile=ODD),
+        lambda eps, percentile: PerturbationSet(PSET.cvae, eps, 3 * (percentile,)), dict(eps=ODD, percentile=ODD),
         lambda eps, percentile: is_number(eps, above=True) and is_number(percentile)),
     "perturb": Target(
         call_perturb, dict(IMAGE, rows=[1, 2, 0, 3], k=[K, 3], kind=TYPES, entry=VALUES),

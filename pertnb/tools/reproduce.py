@@ -5,20 +5,18 @@
 # %% auto #0
 __all__ = ['UNSTEADY', 'TIMED_TABLES', 'BORROWED', 'CLOCKED', 'NUMBER', 'PINNED', 'read_steady', 'digest_text', 'collect_tables',
            'measure_deviation', 'compare_texts', 'judge_table', 'reference_path', 'describe_machine', 'read_reference',
-           'write_reference', 'fresh_runs', 'execute_all', 'judge_tables', 'format_report', 'reproduce']
+           'write_reference', 'execute_all', 'judge_tables', 'format_report', 'reproduce']
 
 # %% ../../nbs/api/tools/33_reproduce.ipynb #157cd538
 import hashlib
 import io
 import json
-import os
 import platform
 import re
-from contextlib import contextmanager
-from functools import partial
 from importlib.metadata import version
 import pandas as pd
 import torch
+from fastcore.xtras import modified_env
 from ..core.files import atomic_write
 from ..core.names import PRESETS
 from ..core.paths import commit, notebooks_dir, package_root, runs_dir
@@ -135,35 +133,19 @@ def write_reference(
     with atomic_write(reference_path(preset)) as tmp: tmp.write_text(text + "\n", encoding="utf-8")
 
 # %% ../../nbs/api/tools/33_reproduce.ipynb #862d1034
-@contextmanager
-def fresh_runs(
-    folder, # of all results
-):
-    "Processes that are started within write their runs to `folder`, and compute on one thread, in float32."
-    changed = dict(PERTNB_RUNS=str(folder), **PINNED)
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
-    try: yield
-    finally:
-        for name, value in before.items():
-            if value is None: del os.environ[name]
-            else: os.environ[name] = value
-
-
 def execute_all(
     preset, # name
     folder, # of all results
-    tell=partial(print, flush=True), # what is called with a line per notebook
 ):
-    "{stem of a notebook: seconds, or the error as text}."
+    "{stem of a notebook: seconds, or the error as text}; computed on one thread, in float32."
     done = {}
-    with fresh_runs(folder):
+    with modified_env(PERTNB_RUNS=str(folder), **PINNED):
         for notebook in sorted(notebooks_dir().glob("[0-9][0-9]_*.ipynb")):
             out = folder / "notebooks" / notebook.name
             try: done[notebook.stem] = execute(notebook, dict(preset=preset), out, False)
             except RuntimeError as error: done[notebook.stem] = str(error)
             state = done[notebook.stem]
-            tell(f"{notebook.stem}: {state if isinstance(state, str) else f'{state:.0f} s'}")
+            print(f"{notebook.stem}: {state if isinstance(state, str) else f'{state:.0f} s'}", flush=True)
     return done
 
 # %% ../../nbs/api/tools/33_reproduce.ipynb #b88a86f9
