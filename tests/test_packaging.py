@@ -88,13 +88,13 @@ def test_committed_answers_are_those_of_the_cards(tools):
 
 
 def test_rows_are_written_whole_or_not_at_all(tools, clone, monkeypatch):
-    tools.package.write_rows(clone.section, answers(), "some")
+    tools.package.land_rows(clone.section, answers(), "some")
     path = tools.package.landed_file(clone.section, "some")
     def fail(self, path, **kw):
         path.write_bytes(b"half")
         raise KeyboardInterrupt
     monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
-    with pytest.raises(KeyboardInterrupt): tools.package.write_rows(clone.section, answers(9), "some")
+    with pytest.raises(KeyboardInterrupt): tools.package.land_rows(clone.section, answers(9), "some")
     assert len(pd.read_csv(path)) == 8 and [p.name for p in path.parent.iterdir()] == [path.name]
 
 
@@ -130,7 +130,7 @@ def test_restarts_of_weights_that_were_replaced_are_left_out(tools, tmp_path, mo
     section = SimpleNamespace(preset="overnight", robust=None, set=lambda settings: SimpleNamespace(eps=2.))
     for method, weights in ((METHOD, "old"), ("augmix", "new")):
         rows = pd.DataFrame(dict(image=range(4), broken_by=[0, 1, 2, 0], restarts=3, commit="c", device="CPU", weights=weights))
-        tools.package.write_rows(section, rows, f"restarts_{method}")
+        tools.package.land_rows(section, rows, f"restarts_{method}")
     broken_by, restarts, _ = tools.restart.read_restarts(section)
     assert (list(broken_by), restarts) == (["augmix"], 3) and f"{METHOD}: left out" in capsys.readouterr().out
 

@@ -24,7 +24,7 @@ from pertnb.models.classifier_files import packaged_card, packaged_classifier
 from pertnb.report.tables import markdown_table
 from pertnb.sets.sets import packaged_set_card
 
-from package_classifier import are_of, landed_file, write_rows  # beside this file
+from package_classifier import are_of, land_rows, landed_file  # beside this file
 
 N, STEPS, STARTS, READER = 1000, 60, 3, "cifar10c"
 KINDS = {"black": "dark", "white": "light", "flat": "flat"}  # kind of a blank point: aim of the search (excess.AIMS)
@@ -167,7 +167,7 @@ def main():
     if rows is None:
         rows, _ = search_all(section, torch.arange(N))
         made = dict(weights_of(), commit=commit(), device=device_name(section.device))
-        write_rows(section, rows.round(6).assign(**made), "blank_points")
+        land_rows(section, rows.round(6).assign(**made), "blank_points")
         rows = read_landed(section)
     found = list_blank(rows)
     logs = package_root().parent / "logs"

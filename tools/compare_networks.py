@@ -10,7 +10,7 @@ import argparse
 import pandas as pd
 
 from learning_curve import METHOD, measure, parse_training, train  # beside this file
-from pertnb.core.paths import provenance
+from pertnb.core.paths import list_origin, provenance
 from pertnb.experiments.cifar10c_robust import KINDS
 from pertnb.models.nets import count_parameters
 from pertnb.report.tables import markdown_table
@@ -44,8 +44,8 @@ def main():
         line = {"network": net, "weights (million)": size, "passes": f"{passes:g}", "seconds": seconds}
         lines.append(line | tell(held, first))
         print(lines[-1], flush=True)
-    source = provenance("overnight", "cifar10", section.seed, args.test, 0., "cpu")
-    print(", ".join(f"{k} {v}" for k, v in source.items() if k != "seconds"), f"method {METHOD}", sep=", ")
+    source = provenance("overnight", "cifar10", section.seed, args.test, None, "cpu")
+    print(list_origin(source), f"method {METHOD}", sep=", ")
     print(markdown_table(pd.DataFrame(lines).set_index("network"), "network"))
 
 

@@ -16,7 +16,7 @@ import argparse
 import torch
 
 from package_set import measure_set  # beside this file
-from restart_attacks import attack_part, split_standing  # beside this file
+import restart_attacks  # beside this file
 from pertnb.attack.attack import cross_entropy, pgd
 from pertnb.core.device import full_precision
 from pertnb.core.random import make_generator
@@ -35,15 +35,6 @@ RECIPE = dict(preset="overnight", data="cifar10", classifier="patch-48-96-192", 
               lr_warm=.1, peak=.2, average=.8, epochs_standard=2., epochs=2., epochs_set=5., n_judged=2000, further=())
 
 
-class InSet(RobustCifar10C):
-    "The section, in a set of one's own."
-    def __init__(self, settings, pset):
-        super().__init__(settings)
-        self.pset = pset
-
-    def set(self, settings): return self.pset.to(self.device)
-
-
 def make_set(file, images, seed=0):
     "Mend the packaged small set, at the quantile of `overnight`, write it to a file, and say how long it took."
     s = presets.resolve("cifar10c_cvae", dict(preset="overnight", data="cifar10", seed=seed))
@@ -59,15 +50,15 @@ def make_set(file, images, seed=0):
 
 def withstand_restarts(section, model, worst, restarts):
     "Accuracy (%) after further restarts at the full radius; `worst`: Series by image, whether it withstood one."
-    s, pset, (x, y) = section.robust, section.pset, section.test_images(section.robust.n_test)
-    rows = [attack_part(pset, model, x, y, lo, images, pset.eps, s.strong_steps, restarts, section.seed)
-            for lo, images in split_standing(worst).items()]
+    s, pset, (x, y) = section.robust, section.given_set, section.test_images(section.robust.n_test)
+    rows = [restart_attacks.attack_part(pset, model, x, y, lo, images, pset.eps, s.strong_steps, restarts, section.seed)
+            for lo, images in restart_attacks.split_standing(worst).items()]
     return 100 * sum((part.broken_by == 0).sum() for part in rows) / len(worst)
 
 
 def train(section, attacked, restarts=1):
     "A classifier, its seconds, and accuracies (%): on n_judged images, and attacked on the first few."
-    s, pset = section.robust, section.pset
+    s, pset = section.robust, section.given_set
     model, log = section.classifier(METHOD)
     plain = judging.judge_unattacked(model, *section.test_views(s.n_judged)).groupby("kind").correct.mean()
     rows, _ = judging.attack_part(model, pset, *section.test_images(s.n_test), 0, attacked, attacked,
@@ -90,7 +81,7 @@ def measure_detail(change):
 @full_precision()
 def measure_change(section, model, test, steps=50):
     "{name: number} of the worst points of test images (Views) at the full radius, by PGD from random starts; of views."
-    x, y, pset = pairs.to_float(test.images[test.index]), test.labels[test.index], section.pset
+    x, y, pset = pairs.to_float(test.images[test.index]), test.labels[test.index], section.given_set
     start = sample_ball(len(x), pset.latent, pset.eps, make_generator("change", section.seed))
     with torch.no_grad(): points = pset.at(x)
     u = pgd(lambda u: cross_entropy(model(points(u)), y), start, pset.eps, steps, pset.eps / 8).u
@@ -125,7 +116,8 @@ def main():
     pset = sets.load_set(args.set) if args.set else sets.packaged_set()
     test = pairs.load_views("cifar10", "test", n=args.measured)
     recipe = continue_packaged(args.further) if args.further else RECIPE
-    section = InSet(presets.resolve("cifar10c_robust", recipe | parse_parameters(args.fields)), pset)
+    section = RobustCifar10C(presets.resolve("cifar10c_robust", recipe | parse_parameters(args.fields)))
+    section.given_set = pset
     measure_set(pset, test, section.seed)
     model, seconds, found = train(section, args.attacked, args.restarts)
     print(f"{seconds:,.0f} s", {k: round(v, 1) for k, v in found.items()}, flush=True)

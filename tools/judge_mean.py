@@ -9,8 +9,8 @@ one classifier.
 """
 import argparse
 
-from package_classifier import landed_file, spread_answers, write_rows  # beside this file
-from pertnb.core.paths import provenance
+from package_classifier import land_rows, landed_file, spread_answers  # beside this file
+from pertnb.core.paths import list_origin, provenance
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_robust import RobustCifar10C, tabulate_accuracy
 from pertnb.models.classifier_files import packaged_classifier, packaged_names
@@ -27,13 +27,13 @@ def main():
     section = RobustCifar10C(presets.resolve("cifar10c_robust", dict(preset="overnight", data="cifar10") | attacked))
     model = MeanClassifier(*map(packaged_classifier, args.methods)).eval().to(section.device)
     rows, stem = section.judge(model, section.seed)[0], "_".join(["mean", *args.methods])
-    write_rows(section, spread_answers(rows), stem)
+    land_rows(section, spread_answers(rows), stem)
     table = tabulate_accuracy(rows.assign(method=stem), {stem: stem}, section.radii(section.robust))
     shown = table.set_index("column")[["accuracy", "low", "high"]].map("{:.1f}".format)
     print(markdown_table(shown.assign(n=table.n.map("{:.0f}".format).to_numpy()), "answers"))
-    source = provenance(section.preset, section.data, section.seed, len(rows.image.unique()), 0., section.device)
-    said = ", ".join(f"{k} {v}" for k, v in source.items() if k != "seconds")
-    print(f"{said}, {count_parameters(model) / 1e6:.1f} million weights, {landed_file(section, stem).name}")
+    source = provenance(section.preset, section.data, section.seed, len(rows.image.unique()), None, section.device)
+    weights = f"{count_parameters(model) / 1e6:.1f} million weights"
+    print(list_origin(source), weights, landed_file(section, stem).name, sep=", ")
 
 
 if __name__ == "__main__": main()

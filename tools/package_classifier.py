@@ -45,7 +45,7 @@ def are_of(rows, **digests):
     return all(what in rows and (rows[what] == sha256).all() for what, sha256 in digests.items())
 
 
-def write_rows(section, rows, stem):
+def land_rows(section, rows, stem):
     "Rows per image of a classifier, for the repository."
     with atomic_write(landed_file(section, stem)) as tmp: rows.to_csv(tmp, index=False)
 
@@ -91,7 +91,7 @@ def add_answers(section, rows, method):
     "Write the answers of a packaged classifier, which name its weights, and their accuracies into its card."
     wide, card = spread_answers(rows), packaged_card(method)
     if card["sha256"]: wide = wide.assign(weights=card["sha256"])
-    write_rows(section, wide, f"classifier_{method}")
+    land_rows(section, wide, f"classifier_{method}")
     with atomic_write(package_root() / "weights" / f"classifier_{method}.json") as tmp:
         tmp.write_text(json.dumps(card | dict(accuracy=summarise_answers(rows)), indent=1) + "\n")
 
@@ -145,7 +145,7 @@ def attack_more(section, method):
 def write_decisions(section, noise):
     "Write the decisions of the sequential test for a noise; its rows."
     rows = section.decisions(noise)
-    write_rows(section, rows.drop(columns=["precision", "heading"]), f"decisions_{noise.strip('%')}")
+    land_rows(section, rows.drop(columns=["precision", "heading"]), f"decisions_{noise.strip('%')}")
     return rows
 
 
@@ -244,10 +244,10 @@ def tabulate(section):
     join = lambda field: " or ".join(dict.fromkeys(card[field] for card in cards.values()))
     source |= dict(device=join("device"), precision=join("precision"))
     section.write_table(table.drop(columns=["accuracy", "method"]), "cifar10c_robustness", source, caption)
-    fig, caption = plots.radius_curves(table, names), cifar10c_plots.caption_curves(table)
+    fig, caption = plots.draw_radius_curves(table, names), cifar10c_plots.caption_curves(table)
     section.save_figure(fig, "cifar10c_robustness_curve", source, caption)
     by = cifar10c_plots.accuracy_by_corruption(rows)
-    fig, caption = cifar10c_plots.corruption_dots(by, names), cifar10c_plots.caption_corruptions(by)
+    fig, caption = cifar10c_plots.draw_corruptions(by, names), cifar10c_plots.caption_corruptions(by)
     section.save_figure(fig, "cifar10c_by_corruption", source, caption)
     for heading, r in radii.items(): print(f"worst case, {heading}, " + "\n".join(compare_methods(rows, "worst", r)))
 

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from statsmodels.stats.proportion import proportion_confint
 
-from package_classifier import are_of, keep_common, landed_file, read_own_answers, write_rows  # beside this file
+from package_classifier import are_of, keep_common, land_rows, landed_file, read_own_answers  # beside this file
 from pertnb.attack.attack import count_at_once
 from pertnb.attack.strong import attack_strongly
 from pertnb.core import memo
@@ -81,7 +81,7 @@ def attack_method(section, method, restarts):
         broken_by[rows.image] = rows.broken_by.to_numpy()
     made = dict(restarts=restarts, commit=commit(), device=device_name(section.device),
                 weights=packaged_card(method)["sha256"])
-    write_rows(section, broken_by.reset_index().assign(**made), f"restarts_{method}")
+    land_rows(section, broken_by.reset_index().assign(**made), f"restarts_{method}")
     print(f"{method}: {time.perf_counter() - begin:.0f} s", flush=True)
 
 

@@ -11,8 +11,8 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from package_classifier import spread_answers, write_rows  # beside this file
-from pertnb.core.paths import provenance
+from package_classifier import land_rows, spread_answers  # beside this file
+from pertnb.core.paths import list_origin, provenance
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_robust import RobustCifar10C
 from pertnb.learn import robust
@@ -31,14 +31,14 @@ def main():
     entry = f"{args.method}:{args.passes}:pad=4:lr_warm=0.03:early_stopping=0"
     section = RobustCifar10C(replace(base, further=(*base.further, entry)))
     pset, n = PerturbationSet.load(args.file), section.robust.n_judged
-    section.set = lambda settings: pset.to(section.device)
+    section.given_set = pset
     model, log = section.classifier(args.method)
     rows = judging.judge_unattacked(model, *section.test_views(n))
     stem = f"classifier_{args.method}_in_{Path(args.file).stem}"
-    write_rows(section, spread_answers(rows), stem)
+    land_rows(section, spread_answers(rows), stem)
     seconds = robust.last_training(log).seconds.sum()
     source = provenance(section.preset, section.data, section.seed, n, seconds, section.device)
-    print(", ".join(f"{k} {v}" for k, v in source.items()))
+    print(list_origin(source))
     for what in ("kind", "corruption"): print((100 * rows.groupby(what).correct.mean()).round(2).to_string())
 
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LINEAR_BASE', 'LINEAR_RANGES', 'FORMS', 'RADII', 'ALPHAS', 'count_failures', 'smallest_radius', 'linear_rows',
-           'Bounds', 'set_numbers', 'tabulate_bounds', 'judge_theorem1', 'judge_radius', 'judge_theorem2', 'judge_set',
-           'Painted', 'paint_beyond', 'judge_painted']
+           'Bounds', 'set_numbers', 'tabulate_bounds', 'judge_theorem1', 'judge_radius', 'judge_theorem2',
+           'judge_bounds', 'Painted', 'paint_beyond', 'judge_painted']
 
 # %% ../../nbs/api/experiments/06a_bounds.ipynb #c7e5c83f
 import numpy as np
@@ -251,7 +251,7 @@ def judge_theorem2(
             "and no error exceeds 1.")
 
 
-def judge_set(
+def judge_bounds(
     name,  # of the set
     g,     # its rows
     alpha, # mass outside the ball

@@ -29,7 +29,7 @@ from ..learn import robust
 from ..learn.learn import learn_set
 from ..measure import excess, judging, quality
 from ..models.classifier_files import packaged_card, packaged_classifier, packaged_names, round_weights
-from ..sets.sets import RADIUS_NAMES, packaged_set, project
+from ..sets.sets import RADIUS_NAMES, name_radii, packaged_set, project
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #9d7e7f54
 PARTS = dict(cvae=CvaeSettings, robust=RobustSettings, certified=CertifiedSettings)
@@ -38,6 +38,7 @@ PARTS = dict(cvae=CvaeSettings, robust=RobustSettings, certified=CertifiedSettin
 class RobustCifar10C(Section):
     "A set of corruptions, and classifiers that are trained in it: the steps of notebook 05."
     anew = () # methods that are trained even if the package has their classifiers
+    given_set = None # a PerturbationSet in place of the one that the settings ask for
     def __init__(self,
         settings,    # of 04, 05 or 06
         device=None, # torch.device or its name; default: best_device()
@@ -123,6 +124,7 @@ def set(self: RobustCifar10C,
     settings, # of 05 or 06
 ):
     "The PerturbationSet of an experiment, on the device."
+    if self.given_set is not None: return self.given_set.to(self.device)
     return self.learned(settings)[0] if settings.retrain else packaged_set().to(self.device)
 
 
@@ -130,8 +132,9 @@ def set(self: RobustCifar10C,
 def radii(self: RobustCifar10C,
     settings, # of 05 or 06
 ):
-    "{heading of a table: radius}: the quartiles of the latent norms, and the full radius."
+    "{heading of a table: radius}: the quartiles of the latent norms, and the full radius; of a given set `name_radii`."
     pset = self.set(settings)
+    if self.given_set is not None: return name_radii(pset)
     return dict(zip(RADIUS_NAMES, (*pset.percentiles, pset.eps)))
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #dde78110
@@ -235,7 +238,7 @@ def teacher(self: RobustCifar10C,
 ):
     "The classifier of a method after these trainings."
     before = type(self)(settings.first("standard", 1), self.device) # what others start from
-    before.counted = self.counted # a training counts once
+    before.counted, before.given_set = self.counted, self.given_set # a training counts once
     model = before.classifiers((method,), seed)[0][method]
     self.earlier += before.earlier
     return model
@@ -248,10 +251,11 @@ def classifiers(self: RobustCifar10C,
     seed,    # of split and training
 ):
     "{method: model} of 05 in eval mode, and {method: log} of those that are not robustbench's."
-    begin, logs, given = time.perf_counter(), {}, {m: self.packaged(m, seed) for m in methods}
-    for m in given:
-        if given[m]: print(f"{robust.METHODS[m]:28} comes with the package")
-    if all(given.values()): return tuple({m: found[k] for m, found in given.items()} for k in (0, 1))
+    begin, logs, packaged = time.perf_counter(), {}, {m: self.packaged(m, seed) for m in methods}
+    for m, found in packaged.items():
+        if found: print(f"{robust.METHODS[m]:28} comes with the package")
+    if all(packaged.values()):
+        return {m: model for m, (model, _) in packaged.items()}, {m: log for m, (_, log) in packaged.items()}
     every = tuple(dict.fromkeys(k for m in methods for k in self.needed(m, seed)))
     given = {m: found for m in every if (found := self.begun(m, seed))}
     pset = self.set(self.robust) if any(m.startswith("cvae") for m in every) else None

@@ -60,7 +60,7 @@ class SearchedSection(Section):
         for row in self.searched_rows(): self.extremes(row)
         return pd.concat([self.read_kept(f"extremes {row}") for row in self.searched_rows()], ignore_index=True)
 
-    def draw_extremes(self,
+    def decode_extremes(self,
         row, # of searched_rows()
         n,   # images
     ):

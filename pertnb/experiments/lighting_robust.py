@@ -64,8 +64,11 @@ def constant_answer(self: RobustLighting):
 
 
 @patch
-def predict(self: RobustLighting, method, x):
-    "Classes (B, H, W) that a method's network sees in images, float (B, 3, H, W)."
+def predict(self: RobustLighting,
+    method, # one of segment.SEGMENT_METHODS
+    x,      # images, float (B, 3, H, W)
+):
+    "Classes (B, H, W) that a method's network sees in images."
     model, _ = self.classifier(method)
     with full_precision(), torch.no_grad(), frozen(model): return model(x).argmax(1)
 
@@ -76,7 +79,9 @@ def columns(self: RobustLighting): return {0.: "Perturbed"} | {radius: column fo
 
 @patch
 @step
-def judge_network(self: RobustLighting, method):
+def judge_network(self: RobustLighting,
+    method, # one of segment.SEGMENT_METHODS
+):
     "Rows of counts of a network, per image and class, under given lights and under the worst at each radius."
     x, y, _ = self.images()
     radii = list(self.radii.values())
@@ -147,7 +152,11 @@ class AttackedMaps(NamedTuple):
 # %% ../../nbs/api/experiments/04b_lighting_robust.ipynb #6470456f
 @patch
 @step
-def attack(self: RobustLighting, method, column, n):
+def attack(self: RobustLighting,
+    method, # one of segment.SEGMENT_METHODS
+    column, # of the tables: a key of `radii`
+    n,      # images
+):
     "Worst lights of the first n test images for a method's network, at a column's radius, as AttackedMaps."
     x, y, _ = (t[:n].to(self.device) for t in self.images())
     x, y, radius = to_float(x), y.long(), self.radii[column]

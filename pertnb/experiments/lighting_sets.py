@@ -57,7 +57,10 @@ class LightingSets(contents.ContentsSection):
         return "" if self.data == "mi" else " The rooms are rendered: not comparable with the paper's numbers."
 
     @step
-    def scenes(self, part, mip):
+    def scenes(self,
+        part, # "train", "validation" or "test"
+        mip,  # of the images
+    ):
         "A part of the data set on the CPU, at most as many scenes as the settings say."
         most = {"train": self.shared.n_train, "test": self.shared.n_test}.get(part)
         return load_scenes(self.data, part, mip, most)
@@ -74,20 +77,27 @@ class LightingSets(contents.ContentsSection):
 # %% ../../nbs/api/experiments/04a_lighting_sets.ipynb #e686cd13
 @patch
 @step
-def learn(self: LightingSets, row):
+def learn(self: LightingSets,
+    row, # of the tables
+):
     "Set and log of a stage, trained or read, and mended if the settings say so."
     return self.train_stage(self.shared, row)
 
 
 @patch
 @step
-def learn_control(self: LightingSets, row):
+def learn_control(self: LightingSets,
+    row, # of the tables
+):
     "The same without mending; each stage after the first starts from the weights before."
     return self.train_stage(replace(self.shared, excess_weight=0.), row)
 
 
 @patch
-def train_stage(self: LightingSets, settings, row):
+def train_stage(self: LightingSets,
+    settings, # whose fields say whether it is mended
+    row, # of the tables
+):
     "Set and log of a stage by these settings."
     before = list(self.stages).index(row) - 1
     start = None if before < 0 else self.learn_control(list(self.stages)[before])[0].cvae
@@ -128,7 +138,9 @@ def stage_of(self: LightingSets, row): return row.removesuffix(NOT_MENDED)
 
 
 @patch
-def set_of(self: LightingSets, row):
+def set_of(self: LightingSets,
+    row, # of the tables
+):
     "The set of a row, before or after mending."
     return (self.learn if row in self.stages else self.learn_control)(self.stage_of(row))[0]
 
@@ -160,7 +172,9 @@ def choose_batch(
 # %% ../../nbs/api/experiments/04a_lighting_sets.ipynb #e49c3a2b
 @patch
 @step
-def judged_pairs(self: LightingSets, mip):
+def judged_pairs(self: LightingSets,
+    mip, # of the images
+):
     "Pairs of lights of test scenes, drawn at random: x, x_tilde uint8 (n, 3, H, W), scene and lights (n,)."
     pairs = all_light_pairs(self.scenes("test", mip), make_generator("test", self.seed))
     k = torch.randperm(len(pairs[0]), generator=make_generator("judged", self.seed))[:self.settings.n_pairs]
@@ -169,7 +183,9 @@ def judged_pairs(self: LightingSets, mip):
 
 @patch
 @step
-def judge_set(self: LightingSets, row):
+def judge_set(self: LightingSets,
+    row, # of the tables
+):
     "Rows of the six metrics and of `none`, the error of changing nothing, on pairs of lights of test scenes."
     s, pset, mip = self.settings, self.set_of(row), self.stages[self.stage_of(row)]["mip"]
     x, x_tilde, scene, a, b = self.judged_pairs(mip)
@@ -188,7 +204,9 @@ def judge_sets(self: LightingSets): return pd.concat([self.judge_set(row) for ro
 
 @patch
 @step
-def encode_lights(self: LightingSets, row):
+def encode_lights(self: LightingSets,
+    row, # of the tables
+):
     "Latent norms of the validation scenes' pairs of lights, which chose the radius."
     pset, scenes = self.learn(row)[0], self.at_stage("validation", row)
     if self.stages[row]["every_pair"]: rows = measure_every_pair(pset.cvae, scenes)
@@ -225,7 +243,9 @@ def searched_rows(self: LightingSets):
 
 
 @patch
-def searched(self: LightingSets, row):
+def searched(self: LightingSets,
+    row, # of the tables
+):
     "The set of a row, and test scenes with all their lights, a random one given: contents.Searched."
     test = self.at_stage("test", self.stage_of(row))
     i = test.index[:self.settings.n_searched]
@@ -235,7 +255,10 @@ def searched(self: LightingSets, row):
 
 
 @patch
-def covered_pairs(self: LightingSets, row):
+def covered_pairs(self: LightingSets,
+    row, # of the tables
+):
+    "x and x_tilde, uint8 (n_searched, 3, H, W), whose coverage is measured."
     pairs = self.judged_pairs(self.stages[self.stage_of(row)]["mip"])[:2]
     return [t[:self.settings.n_searched] for t in pairs]
 
@@ -264,7 +287,9 @@ def shown(self: LightingSets): return self.at_stage("test", self.last).index[:se
 
 
 @patch
-def show_under(self: LightingSets, k):
+def show_under(self: LightingSets,
+    k, # numbers of lights (B,)
+):
     "The shown scenes, each under its light of k (B,), float (B, 3, H, W)."
     return to_float(self.at_stage("test", self.last).gather(self.shown, k).to(self.device))
 

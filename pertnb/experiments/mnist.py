@@ -113,28 +113,43 @@ class Mnist(contents.ContentsSection):
 # %% ../../nbs/api/experiments/02_mnist.ipynb #f0e80cae
 @patch
 @step
-def all_pairs(self: Mnist, partners):
+def all_pairs(self: Mnist,
+    partners, # fixed ones per image; 0: fresh ones at every step
+):
+    "All training images with their true perturbations: affine.TruePairs, on the CPU."
     return true_pairs(self.data, "train", self.truth, self.settings.n_train, fixed=partners, seed=self.seed)
 
 
 @patch
 @step
-def split(self: Mnist, partners): return split_by_seed(self.all_pairs(partners), self.seed, 1/60)
+def split(self: Mnist,
+    partners, # as of `all_pairs`
+):
+    "TruePairs to train on, and those set aside, a sixtieth of the images."
+    return split_by_seed(self.all_pairs(partners), self.seed, 1/60)
 
 
 @patch
 @step
-def training_pairs(self: Mnist, partners): return self.split(partners)[0].to(self.device)
+def training_pairs(self: Mnist,
+    partners, # as of `all_pairs`
+):
+    "TruePairs to train on, on the device."
+    return self.split(partners)[0].to(self.device)
 
 
 @patch
 @step
-def validation_pairs(self: Mnist): return self.split(0)[1]
+def validation_pairs(self: Mnist):
+    "TruePairs of the images set aside, with fresh partners: they choose the radius; on the CPU."
+    return self.split(0)[1]
 
 
 @patch
 @step
-def test_pairs(self: Mnist): return true_pairs(self.data, "test", self.truth, self.settings.n_test)
+def test_pairs(self: Mnist):
+    "TruePairs of the first n_test test images, with fresh partners, on the CPU."
+    return true_pairs(self.data, "test", self.truth, self.settings.n_test)
 
 
 @patch
@@ -421,11 +436,17 @@ def true_views(self: Mnist):
 
 
 @patch
-def searched(self: Mnist, row): return contents.Searched(self.set_of(row), *self.true_views(), self.searched_images())
+def searched(self: Mnist,
+    row, # of the tables
+):
+    "The set of a row, and test images with true perturbations of each: contents.Searched."
+    return contents.Searched(self.set_of(row), *self.true_views(), self.searched_images())
 
 
 @patch
-def searched_images(self: Mnist): return self.test_pairs().index[:self.settings.n_searched]
+def searched_images(self: Mnist):
+    "Numbers of the test images whose sets are searched, (n_searched,)."
+    return self.test_pairs().index[:self.settings.n_searched]
 
 
 @patch
@@ -435,7 +456,11 @@ def compared_rows(self: Mnist):
 
 
 @patch
-def covered_pairs(self: Mnist, row): return self.draw_test("test", self.seed, 0)
+def covered_pairs(self: Mnist,
+    row, # of the tables; all are measured on the same pairs
+):
+    "x and x_tilde of test images, (n_test, 1, H, W) each, whose coverage is measured."
+    return self.draw_test("test", self.seed, 0)
 
 # %% ../../nbs/api/experiments/02_mnist.ipynb #3bd90f69
 @patch

@@ -395,7 +395,7 @@ def classifiers(self: OwnPairs):
 
 
 @patch
-def describe_classifiers(self: OwnPairs):
+def describe_trainings(self: OwnPairs):
     "A line for each classifier: time, passes, validation loss, and whether it is underfit."
     return [own_classifiers.describe_rounds(own_report.METHOD_NAMES[method], how, self.n_classes)
             for method, (_, how) in self.trained().items()]

@@ -671,7 +671,7 @@ def compare_with_bounds(self: ReleasedCode):
 # %% ../../nbs/api/experiments/05_released_code.ipynb #2ac391fb
 @patch
 def compare_gains(self: ReleasedCode):
-    "The same for what adversarial training gains over standard training."
+    "{key of a conclusion: whether it holds in either reading}: what adversarial training gains over standard training."
     mean = read_rows(self.folder / "classifiers.csv").groupby("reading").robust.mean()
     ours, text, train_mode = (bool(mean[reading] > mean["standard"]) for reading in READINGS)
     key = "robust accuracy (%)"
@@ -689,7 +689,7 @@ def is_share_near(
 
 @patch
 def compare_scales(self: ReleasedCode):
-    "The same for the robust accuracy of the classifier whose logits are 100 times as large."
+    "As `compare_gains`, for the robust accuracy of the classifier whose logits are 100 times as large."
     key = "zero_gradient", "robust accuracy, confident (%)"
     plain, sure = self.find_effect("zero_gradient", "robust accuracy (%)"), self.find_effect(*key)
     return {key: tuple(bool(is_share_near(plain[reading], sure[reading], sure.n)) for reading in ("ours", "theirs"))}
@@ -697,7 +697,7 @@ def compare_scales(self: ReleasedCode):
 
 @patch
 def compare_with_construction(self: ReleasedCode):
-    "The same for what holds in our reading by construction."
+    "As `compare_gains`, for what holds in our reading by construction."
     find, oae = self.find_effect, self.find_effect("projection", "OAE")
     small = find("projection", f"OAE, batches of {self.small_batch()}")
     digits = [find("shuffle", f"{m} (MNIST)") for m in ("Recon. err", "PGD AE", "EAE")]

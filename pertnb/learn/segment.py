@@ -231,7 +231,8 @@ def evaluate_segmenter(
     batch_size=25,
     auto_steps=0, # of AutoPGD from where PGD ended; 0: it is not run
 ):
-    "Rows of counts with the columns kind ('perturbed', 'robust', 'worst') and eps; image is the index into x."
+    """One row per image and class in it: image (index into x), material, pixels that are hit, missed and false, kind
+    ('perturbed', 'robust', 'worst'), eps."""
     parts, device = [], next(pset.parameters()).device
     for lo in range(0, len(x), batch_size):
         given, labels = to_float(x[lo:lo + batch_size].to(device)), y[lo:lo + batch_size].to(device).long()

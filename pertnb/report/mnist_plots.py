@@ -9,7 +9,7 @@ __all__ = ['RTS_AXES', 'draw_random_points', 'noise_left', 'rts_left', 'draw_noi
 # %% ../../nbs/api/report/12b_mnist_plots.ipynb #e768f7df
 import torch
 from ..core.checks import check_columns
-from .plots import heat_maps, image_grid
+from .plots import draw_heat_maps, image_grid
 
 # %% ../../nbs/api/report/12b_mnist_plots.ipynb #dede9f84
 def draw_random_points(
@@ -56,7 +56,7 @@ def draw_noise_left(
     maps, # from noise_left
 ):
     "Coverage of noise over radius and grain; returns the figure."
-    return heat_maps(maps, "grain (pixels per side)", "radius", "squared change left (%)")
+    return draw_heat_maps(maps, "grain (pixels per side)", "radius", "squared change left (%)")
 
 
 def draw_rts_left(
@@ -65,7 +65,7 @@ def draw_rts_left(
 ):
     "Coverage of rotations and scales, or of places; returns the figure."
     across, along = {"turn": ("rotation (degrees)", "scale"), "place": ("pixels right", "pixels down")}[kind]
-    return heat_maps(maps, across, along, "mean squared change left (%)")
+    return draw_heat_maps(maps, across, along, "mean squared change left (%)")
 
 # %% ../../nbs/api/report/12b_mnist_plots.ipynb #e87f585b
 def describe_ranges(

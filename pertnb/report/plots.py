@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['STYLE', 'FAMILIES', 'METHOD_COLOURS', 'PAIRING_COLOURS', 'COLOURS', 'PATTERNS', 'DASHES', 'FEW_COLOURS', 'EVEN',
            'styled', 'label', 'as_uint8', 'montage', 'new_grid_axes', 'image_grid', 'mark_radii', 'rank_by_norm',
-           'density', 'draw_heat_map', 'heat_maps', 'radius_curves', 'draw_training', 'reduce_colours', 'shrink_png',
-           'save_figure']
+           'density', 'draw_heat_map', 'draw_heat_maps', 'draw_radius_curves', 'draw_training', 'reduce_colours',
+           'shrink_png', 'save_figure']
 
 # %% ../../nbs/api/report/12_plots.ipynb #d7be51fb
 from contextlib import contextmanager
@@ -239,7 +239,7 @@ def draw_heat_map(
     return image
 
 
-def heat_maps(
+def draw_heat_maps(
     maps,   # {title: DataFrame whose index and columns are the two parameters}
     xlabel, # of the columns
     ylabel, # of the index
@@ -263,7 +263,7 @@ def heat_maps(
     return fig
 
 # %% ../../nbs/api/report/12_plots.ipynb #18cb672f
-def radius_curves(
+def draw_radius_curves(
     table, # DataFrame, fields method, kind ("clean", "robust" or "worst"), eps, and accuracy, low and high in %
     names, # {method as in code: its name in the legend}, in the legend's order
 ):

@@ -6,7 +6,7 @@
 __all__ = ['PRESET_ORDER', 'IN_THEIR_UNIT', 'CONDENSED', 'ACCURACIES', 'LOWER_IS_BETTER', 'REASONS', 'PAPER_DATA', 'IN_THE_BALL',
            'VERDICTS', 'layer_numbers', 'layer_text', 'layer_rows', 'find_tables', 'read_results', 'condense',
            'add_deviations', 'find_margin', 'judge_number', 'find_reason', 'judge_row', 'scoreboard', 'count_verdicts',
-           'count_reasons', 'list_numbers', 'judge_board']
+           'count_reasons', 'list_numbers', 'tell_extent', 'tell_presets', 'judge_board']
 
 # %% ../../nbs/api/report/18_scoreboard.ipynb #d63fb2de
 import re
@@ -232,27 +232,44 @@ def list_numbers(
     return pd.DataFrame(columns | origin | {"hours": hours}).set_index(board.label.rename(None))
 
 # %% ../../nbs/api/report/18_scoreboard.ipynb #5a2c48be
-def judge_board(
+def tell_extent(
     board, # from scoreboard
 ):
-    "Sentences: how many numbers were run and can be compared, verdicts by preset, and median factors where worse."
+    "Two sentences: how many numbers have been run, and how many of them can be compared."
     run = board[board.verdict != "not run"]
-    trained = run[(run.reason == "") & (run.verdict != "not comparable")]
-    missing, left = ", ".join(sorted(set(board.label) - set(run.label))), len(board) - len(run)
+    left, missing = len(board) - len(run), ", ".join(sorted(set(board.label) - set(run.label)))
     nothing = f" (nothing of {missing})" if missing else ""
-    apart, layers = (run.verdict == "not comparable").sum(), (run.reason == "size of a layer").sum()
-    equal, zeros = ((run.reason == "size of a layer") & (run.verdict == "equal")).sum(), (run.reason == "0 = 0").sum()
-    said = [f"{len(run)} of {len(board)} numbers have been run, {left} have not{nothing}." if left else
+    layers, zeros = run[run.reason == "size of a layer"], (run.reason == "0 = 0").sum()
+    equal = (layers.verdict == "equal").sum()
+    return [f"{len(run)} of {len(board)} numbers have been run, {left} have not{nothing}." if left else
             f"All {len(board)} numbers have been run.",
-            f"{len(trained)} of them can be compared with the paper's; {apart} cannot; "
-            f"{layers} are sizes of layers ({equal} equal, {layers - equal} differs), {zeros} are 0 = 0."]
-    twice, spreads = (trained.label == "all_evaluate").sum(), trained.column.str.endswith("±").sum()
-    if len(trained): said.append(f"Of these {len(trained)}, {twice} repeat numbers of other tables in all_evaluate, "
-                                 f"and {spreads} are standard deviations over seeds.")
+            f"{(run.reason == '').sum()} of them can be compared with the paper's; "
+            f"{(run.verdict == 'not comparable').sum()} cannot; {len(layers)} are sizes of layers ({equal} equal, "
+            f"{len(layers) - equal} differs), {zeros} are 0 = 0."]
+
+
+def tell_presets(
+    trained, # rows of the board that were run and can be compared
+):
+    "A line per preset: how many numbers it has, in how many tables, and their verdicts."
+    said = []
     for preset in [p for p in PRESET_ORDER if p in set(trained.preset)]:
         g = trained[trained.preset == preset]
         kinds = ", ".join(f"{kind} {n}" for kind, n in g.verdict.value_counts().items())
         said.append(f"{preset}: {len(g)} numbers in {g.label.nunique()} table{'s' * (g.label.nunique() > 1)}, {kinds}")
+    return said
+
+
+def judge_board(
+    board, # from scoreboard
+):
+    "Sentences: how many numbers were run and can be compared, verdicts by preset, and median factors where worse."
+    # what can't be compared has a reason
+    trained, said = board[(board.verdict != "not run") & (board.reason == "")], tell_extent(board)
+    twice, spreads = (trained.label == "all_evaluate").sum(), trained.column.str.endswith("±").sum()
+    if len(trained): said.append(f"Of these {len(trained)}, {twice} repeat numbers of other tables in all_evaluate, "
+                                 f"and {spreads} are standard deviations over seeds.")
+    said += tell_presets(trained)
     worse = trained[trained.verdict == "worse"]
     factors = (worse.ours.astype(float) / worse.paper).groupby(worse.label).median()
     listed = "; ".join(f"{label} {factor:.2f}" for label, factor in factors.items()) or "undefined, since none is"

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['RED', 'BLUE', 'TEAL', 'LEMMA4_CASES', 'LINEAR_PARAMETERS', 'LINEAR_QUANTITIES', 'draw_lemma4', 'draw_corollary1',
-           'draw_density_ratios', 'describe_density_ratios', 'draw_spike', 'draw_linear_column', 'draw_linear',
-           'describe_linear', 'draw_theorem1', 'draw_theorem2', 'draw_bounds', 'describe_bounds']
+           'draw_density_ratios', 'caption_density_ratios', 'draw_spike', 'draw_linear_column', 'draw_linear',
+           'caption_linear', 'draw_theorem1', 'draw_theorem2', 'draw_bounds', 'caption_bounds']
 
 # %% ../../nbs/api/report/12a_theory_plots.ipynb #92313297
 import matplotlib.pyplot as plt
@@ -65,8 +65,8 @@ def draw_density_ratios():
     return fig
 
 
-def describe_density_ratios():
-    "By how much the ratio exceeds the paper's h, and log H in one place, as a caption."
+def caption_density_ratios():
+    "By how much the ratio exceeds the paper's h, and log H in one place."
     first, second = LEMMA4_CASES.values()
     over = lambda case, half: np.exp(theory.lemma4_log_h(*case) - theory.lemma4_log_h_paper(*case, half))
     forms = theory.corollary1_log_H_best, theory.corollary1_log_H, theory.corollary1_log_H_paper
@@ -137,11 +137,11 @@ def draw_linear(
     return fig
 
 
-def describe_linear(
+def caption_linear(
     rows, # as for `draw_linear`
     n,    # pairs
 ):
-    "The numbers at one point, as a caption."
+    "The numbers at one point."
     at = rows[(rows.varied == "k") & (rows.k == 8)].iloc[0]
     return (f"The exact model. At k = 8, K = 0.7, α = 0.1: ε = {at.eps:.1f}, or {at.eps_moments:.1f} with the moments "
             f"known, where {at.needed:.1f} is needed; δ is {at.delta:.1f} times the least error within ε; "
@@ -201,13 +201,13 @@ def draw_bounds(
     return fig
 
 
-def describe_bounds(
+def caption_bounds(
     row,      # name of the set
     over_r,   # as for `draw_bounds`
     curve,    # as for `draw_bounds`
     selected, # radius of the set
 ):
-    "What Theorem 1 promises at α = 0.5 and Theorem 2 at the selected radius, as a caption."
+    "What Theorem 1 promises at α = 0.5 and Theorem 2 at the selected radius."
     last, half = over_r.iloc[-1], curve.iloc[(curve.alpha - .5).abs().argmin()]
     return (f"{row}: Theorem 1 at α = 0.5 promises error {half.delta:.4f} within ε = {half.eps:.1f} "
             f"({half.eps_moments:.1f} with the moments known); PGD finds {last.least:.4f} within the selected "

@@ -107,10 +107,10 @@ def ways(self: Exploration,
 
 # %% ../../nbs/api/tools/32_exploration.ipynb #6f4248e2
 @patch
-def describe_ways(self: Exploration,
+def caption_ways(self: Exploration,
     ways, # as from `ways`
 ):
-    "How far the attack on the first classifier goes, and where else it is wrong, as a caption."
+    "How far the attack on the first classifier goes, and where else it is wrong."
     (pset, models), (path, fooled), y = self.learned(), self.attack(), int(self.scene().y)
     wrong = ", ".join(f"{sum(p.predicted != y for p in way)} ({name})" for name, way in ways.items())
     steps = len(path) - 1

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['names_pairs', 'resolve_source', 'is_same_data', 'take_own_tests', 'open_set', 'open_saved', 'evaluate_command',
-           'sample_command', 'find_classifier', 'read_noise', 'check_told', 'open_classifier', 'attack_command',
-           'choose_noise', 'describe_noise', 'certify_command']
+           'take_images', 'sample_command', 'find_classifier', 'read_noise', 'check_told', 'open_classifier',
+           'attack_command', 'choose_noise', 'describe_noise', 'certify_command']
 
 # %% ../../nbs/api/tools/26_set_commands.ipynb #72f50db4
 import os
@@ -128,27 +128,32 @@ def evaluate_command(args):
     return dict(means, no_change=none, change_left=left, inside=inside, eps=pset.eps, **counts), "\n".join(lines)
 
 # %% ../../nbs/api/tools/26_set_commands.ipynb #97027ba9
+def take_images(args):
+    "The set, and the images uint8 (N, C, H, W) to sample at: those of --images, in mixed order, or its test images."
+    from pertnb.core.random import make_generator
+    from pertnb.experiments import own, own_folders
+    from pertnb.experiments.own_splits import draw_mixed_order
+    if not args.images:
+        pset, _, test = open_set(args)
+        return pset, test.images
+    if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function")
+    pset, _ = own_folders.load_own(args.set)
+    how = own_folders.read_how(pset.info, args.set)
+    how.pop("level") # of pairs; their images have classes only
+    images, labels, *_ = own.load_clean(args.images, "train", **how)
+    return pset, images[draw_mixed_order(labels, len(images), make_generator("images", args.seed))]
+
+
 def sample_command(args):
     "A picture of random points of the set."
     import matplotlib
-    from pertnb.experiments import own, own_folders
-    from pertnb.experiments.own_splits import draw_mixed_order
     from pertnb.report import set_plots
     from pertnb.data.pairs import to_float
     from pertnb.core.files import atomic_write
     from pertnb.core.random import make_generator
     matplotlib.use("Agg")
     if Path(args.out).suffix not in (".png", ".pdf"): raise Usage(f"--out is a .png or .pdf file, not {args.out}")
-    if args.images:
-        if args.pairs or args.function: raise Usage("--images take the place of --pairs and --function")
-        pset, _ = own_folders.load_own(args.set)
-        how = own_folders.read_how(pset.info, args.set)
-        how.pop("level") # of pairs; their images have classes only
-        images, labels, *_ = own.load_clean(args.images, "train", **how)
-        images = images[draw_mixed_order(labels, len(images), make_generator("images", args.seed))]
-    else:
-        pset, _, test = open_set(args)
-        images = test.images
+    pset, images = take_images(args)
     x = to_float(images[:args.n])
     points = pset.sample(x, args.points, make_generator("samples", args.seed), args.eps)
     fig = set_plots.draw_samples(x, points, "image", cell=.8)
