@@ -174,11 +174,9 @@ class ContentsSection(SearchedSection):
         "Shares of pairs inside by encoding and by image, and the mean error, for shares of the radius."
         return excess.summarise_coverage(self.cover(row), self.tolerance)
 
-    def judge_curves(self,
-        rows=None, # of searched_rows() (default: all)
-    ):
+    def judge_curves(self):
         "A sentence for each set: is its radius larger than what it covers needs?"
-        return [judge_curve(row, self.measure_curve(row), self.tolerance) for row in rows or self.searched_rows()]
+        return [judge_curve(row, self.measure_curve(row), self.tolerance) for row in self.searched_rows()]
 
 # %% ../../nbs/api/experiments/01b_contents.ipynb #c5959001
 @patch

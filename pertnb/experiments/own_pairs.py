@@ -416,10 +416,9 @@ def estimate_learning(
 
 def describe_estimate(
     settings, # OwnSettings
-    device=None, # torch.device or its name; default: best_device()
 ):
     "How long it will take, in a sentence."
-    of_set, of_classifiers = estimate_learning(settings, device)
+    of_set, of_classifiers = estimate_learning(settings)
     minutes = lambda seconds: f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
     rounds = f" and about {minutes(of_classifiers)} for each of at most {settings.rounds} rounds of the classifiers"
     return f"training takes about {minutes(of_set)} for the set{rounds * (of_classifiers > 0)}; attacks come after that"

@@ -326,13 +326,12 @@ def last_training(
 def describe_log(
     method, # one of METHODS
     log,    # DataFrame of its training
-    names=METHODS, # {method: what a person calls it}
 ):
     "How long it took, and its best row, or its last loss if nothing chose a row."
     seconds, end = log.attrs["seconds"], f"last loss {log.loss.iloc[-1]:.2f}"
     log = last_training(log).dropna(axis=1, how="all")
     if "validation" in log: end = f"best of {len(log)} rows: {int(log.validation.idxmin()) + 1}"
-    return f"{names[method]:28} {seconds:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {end}"
+    return f"{METHODS[method]:28} {seconds:6.1f} s, {log.samples_per_s.median():6.0f} images/s, {end}"
 
 # %% ../../nbs/api/learn/11_robust.ipynb #b783c7cf
 def train_on(
@@ -372,7 +371,6 @@ def train_methods(
     n_classes,  # of the data
     seed=0,
     logs=None,  # dict that gets the log of each training
-    names=METHODS, # {method: its name in that line}
     given=None, # {method: (model, log)} of those of which all trainings, or the first ones, were made
     teach=None, # as of train_on
     **kw,       # device, progress, ... of `fit`
@@ -393,5 +391,5 @@ def train_methods(
             start = {k: v.clone() for k, v in first[0].state_dict().items()} # a second training rounds them
             if not made: begun = first
         models[method], logs[method] = model, log = train_all(settings, method, begun)
-        print(describe_log(method, log, names))
+        print(describe_log(method, log))
     return models
