@@ -156,7 +156,7 @@ def measure(self: Bounds,
 @patch
 def read_pairs(self: Bounds):
     "The rows of all sets; ValueError where a theorem is violated."
-    rows = pd.concat(map(self.read, self.sets()), ignore_index=True)
+    rows = pd.concat(map(self.read_kept, self.sets()), ignore_index=True)
     reached = rows[rows.eps_moments <= rows.selected]
     if not (reached.least <= reached.delta).all(): raise ValueError("Theorem 1 is violated: a least error above its δ")
     if not (np.log10(rows.expected) <= rows.log10_moments).all(): raise ValueError("Theorem 2 is violated")
