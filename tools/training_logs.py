@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pertnb.core.paths import list_origin
 from pertnb.experiments import presets
 from pertnb.experiments.cifar10c_certified import NOISES, name_noise
 from pertnb.learn.robust import METHODS
@@ -54,7 +55,7 @@ def describe(name, card, command):
     "What was run, on what, and what came of it."
     facts = dict(machine=card["device"], precision=card.get("precision", "float32"), data=card["data"],
                  images=f"{card['n']:,}", seed=card["seed"], commit=card["commit"], seconds=f"{card['seconds']:,.0f}")
-    said = ", ".join(f"{k} {v}" for k, v in facts.items())
+    said = list_origin(facts)
     lines = [f"```bash\n{command}\n```", f"{said[0].upper()}{said[1:]}."]
     if note := card.get("note"): lines.append(f"Note: {note}.")
     weights = f"`pertnb/weights/{name}.safetensors`, sha256 {card['sha256']}"

@@ -288,11 +288,11 @@ def attack_strongly(
     gen=None,       # torch.Generator of the random starts (default: seed 0)
     attacks=STRONG, # names of ATTACKS
     batch_size=250,
+    leave=True,     # as of `find_worst_case`
 ):
     "The worst case of several attacks in the latent ball, as Worst with d = u (B, K)."
-    seed = draw_seed(gen)
-    with frozen(model):
-        return find_worst_case(Composed(pset, model, x), y, Ball(eps), steps, restarts, seed, attacks, batch_size)
+    how = steps, restarts, draw_seed(gen), attacks, batch_size
+    with frozen(model): return find_worst_case(Composed(pset, model, x), y, Ball(eps), *how, leave=leave)
 
 # %% ../../nbs/api/attack/14_strong.ipynb #5d9f872e
 PIXEL_EPS = {"l2": 0.5, "linf": 8 / 255}

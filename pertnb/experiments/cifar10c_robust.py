@@ -29,7 +29,7 @@ from ..learn import robust
 from ..learn.learn import learn_set
 from ..measure import excess, judging, quality
 from ..models.classifier_files import packaged_card, packaged_classifier, packaged_names, round_weights
-from ..sets.sets import RADIUS_NAMES, name_radii, packaged_set, project
+from ..sets.sets import name_radii, packaged_set, project
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #9d7e7f54
 PARTS = dict(cvae=CvaeSettings, robust=RobustSettings, certified=CertifiedSettings)
@@ -132,10 +132,8 @@ def set(self: RobustCifar10C,
 def radii(self: RobustCifar10C,
     settings, # of 05 or 06
 ):
-    "{heading of a table: radius}: the quartiles of the latent norms, and the full radius; of a given set `name_radii`."
-    pset = self.set(settings)
-    if self.given_set is not None: return name_radii(pset)
-    return dict(zip(RADIUS_NAMES, (*pset.percentiles, pset.eps)))
+    "{heading of a table: radius}: the quartiles of the latent norms, and the full radius (`name_radii`)."
+    return name_radii(self.set(settings))
 
 # %% ../../nbs/api/experiments/03d_cifar10c_robust.ipynb #dde78110
 def judge_pairs(

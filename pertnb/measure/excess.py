@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 from ..attack.attack import Ball, find_classes, maximise, score
-from ..attack.strong import LOSSES, AutoState, Composed, draw_seed, find_worst_case
+from ..attack.strong import LOSSES, AutoState, attack_strongly
 from ..core.checks import check_counts, check_number, check_radii
 from ..core.device import frozen, full_precision
 from ..core.probe import run_all, stretch
@@ -283,9 +283,9 @@ def measure_legibility(
     def look(n):
         a, labels, out = to_float(x[:n].to(device)), y[:n].to(device), []
         samples = sample_ball(n * n_samples, pset.latent, pset.eps, generator).to(a).view(n, n_samples, -1)
-        with frozen(attacked): # to the last step: the first point that it gets wrong is often the centre
-            d = find_worst_case(Composed(pset, attacked, a), labels, Ball(pset.eps), steps, 1, draw_seed(generator),
-                                choose_attacks(attacked, a[:1]), batch_size, leave=False).d
+        # to the last step: the first point that it gets wrong is often the centre
+        d = attack_strongly(pset, attacked, a, labels, pset.eps, steps, 1, generator, choose_attacks(attacked, a[:1]),
+                            batch_size, leave=False).d
         u = torch.stack([torch.zeros_like(d), *samples.unbind(1), d])
         for lo in range(0, n, batch_size):
             tell_progress("legibility of a set", lo, n, "image")

@@ -259,7 +259,7 @@ def tell_presets(
         said.append(f"{preset}: {len(g)} numbers in {g.label.nunique()} table{'s' * (g.label.nunique() > 1)}, {kinds}")
     return said
 
-
+# %% ../../nbs/api/report/18_scoreboard.ipynb #6344fe01
 def judge_board(
     board, # from scoreboard
 ):

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['PACKAGED_DATA', 'LIGHTING', 'WIDEST', 'LONGEST', 'OPTIONS', 'LEARN_OPTIONS', 'STAGES_OPTIONS', 'EXPERIMENT_COMMANDS',
-           'FROM_PAIRS', 'FROM_CLASSIFIER', 'SET_COMMANDS', 'SITE_COMMAND', 'REPRODUCE_COMMAND', 'COMMANDS', 'RESUMED',
-           'describe_data_set', 'data_command', 'find_notebook', 'check_parameters', 'name_output', 'AboveBar',
-           'run_cells', 'execute', 'read_outputs', 'estimate_run', 'align_rows', 'align_table', 'list_tables',
-           'find_results', 'run_command', 'stages_command', 'learn_values', 'find_learning_notebook', 'list_set',
-           'drop_older', 'learn_command', 'site_command', 'reproduce_command', 'Parser', 'read_text',
-           'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure', 'tell_interrupted',
-           'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
+           'FROM_PAIRS', 'FROM_CLASSIFIER', 'CERTIFY_OPTIONS', 'SET_COMMANDS', 'SITE_COMMAND', 'REPRODUCE_COMMAND',
+           'COMMANDS', 'RESUMED', 'describe_data_set', 'data_command', 'find_notebook', 'check_parameters',
+           'name_output', 'AboveBar', 'run_cells', 'execute', 'read_outputs', 'estimate_run', 'align_rows',
+           'align_table', 'list_tables', 'find_results', 'run_command', 'stages_command', 'learn_values',
+           'find_learning_notebook', 'list_set', 'drop_older', 'learn_command', 'site_command', 'reproduce_command',
+           'Parser', 'read_text', 'make_number_type', 'add_command', 'make_parser', 'to_json', 'report_failure',
+           'tell_interrupted', 'run_or_report', 'prepare_streams', 'run_and_flush', 'run_parsed', 'main', 'script']
 
 # %% ../../nbs/api/tools/27_cli.ipynb #400e0a2c
 import argparse
@@ -478,6 +478,20 @@ EXPERIMENT_COMMANDS = {
 # %% ../../nbs/api/tools/27_cli.ipynb #123378fc
 FROM_PAIRS = {"--pairs": {}, "--function": {}, "--images": {}}
 FROM_CLASSIFIER = {"--classifier": {}, **FROM_PAIRS}
+CERTIFY_OPTIONS = {
+    **FROM_CLASSIFIER,
+    "--classifier": dict(help="a classifier in the set's folder, or a file (default: smoothed)"),
+    "--n": {"default": 20},
+    "--radius": dict(type=make_number_type(0, above=True),
+                     help="largest one to certify; it decides the noise (default: what the noise in training "
+                          "reaches; for a classifier trained without noise, the median latent norm)"),
+    "--draws": dict(type=make_number_type(10, whole=True), default=1000, help="per image, at most (default: 1000)"),
+    "--alpha": dict(type=make_number_type(0, above=True, below=1), default=.001,
+                    help="allowed probability of a wrong certificate (default: 0.001)"),
+    "--seed": {},
+}
+
+# %% ../../nbs/api/tools/27_cli.ipynb #d51ecf68
 SET_COMMANDS = {
     "evaluate": (
         evaluate_command,
@@ -505,17 +519,7 @@ SET_COMMANDS = {
         certify_command,
         "accuracy that randomized smoothing certifies in a set",
         "pertnb certify runs/own/scans --radius 2 --draws 1000",
-        {**FROM_PAIRS,
-         "--classifier": dict(help="a classifier in the set's folder, or a file (default: smoothed)"),
-         "--n": {"default": 20},
-         "--radius": dict(type=make_number_type(0, above=True),
-                          help="largest one to certify; it decides the noise (default: what the noise in training "
-                               "reaches; for a classifier trained without noise, the median latent norm)"),
-         "--draws": dict(type=make_number_type(10, whole=True), default=1000,
-                         help="per image, at most (default: 1000)"),
-         "--alpha": dict(type=make_number_type(0, above=True, below=1), default=.001,
-                        help="allowed probability of a wrong certificate (default: 0.001)"),
-         "--seed": {}}),
+        CERTIFY_OPTIONS),
 }
 
 # %% ../../nbs/api/tools/27_cli.ipynb #742cd41d
